@@ -13,36 +13,36 @@ _CATALOG: Final = "spark.sql.catalog."
 
 
 def read_table(session: Any, target: TableRef, version: int | None = None) -> DataFrame:
-    """All rows of a table, lazily: each use sees the newest state, or always a certain version.
+    """All rows of a table, lazily: each use sees the newest state, or always the given version.
 
-    Never what a user keeps of the table in Spark's cache: that hears nothing of what another process writes, which
-    would be undone by writing it back. Spark takes what it has cached for any plan with the same columns of the same
-    table. A column of its own, of which nothing is asked once the plan is optimized, makes this one another plan.
+    This never reads what a user has cached of the table: Spark's cache does not notice what other processes write, and
+    writing it back would undo that. Spark uses cached data for any plan with the same columns of the same table. An
+    extra column, which is optimized away again, makes this one a different plan.
     """
     rows = read_or_cached(session, target, version)
-    # A version stays as it is.
+    # A version never changes.
     return rows if version is not None else rows.where(F.col("_metadata.file_path").isNotNull())
 
 
 def read_or_cached(session: Any, target: TableRef, version: int | None = None) -> DataFrame:
-    """As :func:`read_table`, for users to read: what they have cached of it is taken from there."""
+    """Like :func:`read_table`, for reads by users: what they have cached of the table is used."""
     reader = session.read.format("delta") if version is None else session.read.option("versionAsOf", version)
     frame: DataFrame = reader.format("delta").load(target.path) if target.path is not None else reader.table(target.sql)
     return frame
 
 
 def in_full(session: Any, target: TableRef) -> TableRef:
-    """The table that a name of one part, or of a schema and a table, means now, under its whole name.
+    """The full name of the table that a name of one or two parts means in the session's current catalog and schema.
 
-    A handle keeps it: whatever catalog and schema the session uses later, it is the same table, and no temporary view
-    of that name stands in its place.
+    A handle keeps the full name: it stays the same table whatever catalog and schema the session uses later, and no
+    temporary view of that name takes its place.
     """
     if len(target.parts) == 2 and not _is_catalog(session, target.parts[0]):
         return TableRef(parts=(session.catalog.currentCatalog(), *target.parts))
     if len(target.parts) != 1:
         return target
     catalog, schema = session.catalog.currentCatalog(), session.catalog.currentDatabase()
-    # A schema within others is told as one text, of which nobody can say where it parts.
+    # A nested schema is given as one text, which cannot be split reliably.
     return target if "." in schema else TableRef(parts=(catalog, schema, *target.parts))
 
 

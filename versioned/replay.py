@@ -2,9 +2,9 @@
 
 Delta knows a write by its transaction id alone, and skips a second one with the same id whatever is in it. So each
 commit of a batch also says where its input came from: the ``checkpoint`` that counted the batch, and the
-``fingerprints`` of its input per topic. Where the two differ, what was skipped was another batch. A fingerprint is
-text: the number of records, and two sums of their hashes. A commit also says which ``driver`` made it: two that run on
-one checkpoint make the same batch, each of the state that it found.
+``fingerprints`` of its input per topic. If these differ, the skipped write belonged to another batch. A fingerprint is
+text: the number of records, and two sums of their hashes. A commit also says which ``driver`` made it: two drivers that
+run on one checkpoint make the same batch, each from the state that it found.
 """
 
 from __future__ import annotations
@@ -20,29 +20,30 @@ from versioned.errors import FencedError, ReplayMismatchError
 CHECKPOINT: Final = "checkpoint"
 FINGERPRINTS: Final = "fingerprints"
 DRIVER: Final = "driver"
-#: In the details of a commit: rows were erased by it (``streams.spark.erase``). No later one goes on telling that.
+#: In the details of a commit that erased rows (``streams.spark.erase``); later commits do not repeat it.
 ERASED: Final = "erased"
-#: In those of commits that give a table columns: epoch and id of the batch that needs them. Only these say so.
+#: In the details of commits that add columns to a table: epoch and id of the batch that needs them.
 COLUMNS_OF: Final = "columnsOf"
 _OF_ONE: Final = frozenset({CHECKPOINT, FINGERPRINTS, DRIVER, ERASED, COLUMNS_OF})
 
-#: What is left where a checkpoint's batches do not go on.
+#: What remains to be done if the batches of a checkpoint cannot continue.
 GIVE_UP: Final = (
     "start with --new-epoch: it reads the sources from their starting offsets, so name those that are not applied yet"
 )
 
-#: Of this process and all that are forked from it.
+#: Shared by this process and all that are forked from it.
 _STARTED: Final = uuid.uuid4().hex
 
 
 def this_driver() -> dict[str, str]:
-    """What the commits of this process say of who made them, and those of no other process."""
+    """The commit details that identify this process, and no other one, as the writer."""
     return {DRIVER: f"{_STARTED}-{os.getpid()}"}
 
 
 def without_origin(details: Mapping[str, Any]) -> dict[str, Any]:
-    """What a commit tells but for what it did itself, where a batch came from or that rows were erased, or columns
-    added: what one that is no batch's goes on telling.
+    """The details of a commit without its origin and without what it did itself (erase rows, add columns).
+
+    A commit that is not of a batch repeats these from the one before it.
 
     >>> without_origin({"checkpoint": "q", "columnsOf": [1, 3], "erased": True, "streamTimes": {"0": 7}})
     {'streamTimes': {'0': 7}}
@@ -51,7 +52,7 @@ def without_origin(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def way_back(epoch: int, batch_id: int) -> str:
-    """What is left to do about a batch that cannot end: the batch before it, or, of the first one, to begin anew.
+    """The advice for a batch that cannot be completed: roll back to the one before or, for the first, start over.
 
     >>> way_back(1, 3)
     'take the tables back to the batch before: versioned rollback --batch 2'
@@ -66,7 +67,7 @@ def way_back(epoch: int, batch_id: int) -> str:
 
 
 def check_origin(where: str, batch: tuple[int, int], landed: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse a batch that is not the one that landed under its id. What either side does not say is not compared.
+    """Refuse a batch that is not the one that landed under its id; what either side does not say is not compared.
 
     Args:
         where: What landed, for the message.
@@ -75,7 +76,7 @@ def check_origin(where: str, batch: tuple[int, int], landed: Mapping[str, Any], 
         now: The details of the batch at hand.
 
     Raises:
-        FencedError: it was counted by another checkpoint.
+        FencedError: it belongs to another checkpoint.
         ReplayMismatchError: a topic's records are not the same ones.
 
     >>> check_origin("batch 3", (1, 3), {"fingerprints": {"rates": "2:1f:3c"}}, {"fingerprints": {"rates": "2:1f:3c"}})
@@ -98,7 +99,7 @@ def check_origin(where: str, batch: tuple[int, int], landed: Mapping[str, Any], 
 
 
 def check_driver(where: str, batch: tuple[int, int], landed: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to go on where another driver has written the batch at hand since this one began it.
+    """Refuse to continue if another driver has written the batch at hand since this driver began it.
 
     Args:
         where: What landed, for the message.
@@ -107,7 +108,7 @@ def check_driver(where: str, batch: tuple[int, int], landed: Mapping[str, Any], 
         now: The details of the batch at hand.
 
     Raises:
-        FencedError: it is another driver's.
+        FencedError: another driver has written it.
 
     >>> check_driver("batch 3", (1, 3), {"driver": "a"}, {"driver": "a"})
     """
@@ -126,7 +127,7 @@ def _changed(landed: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _is_same(landed: str | None, now: str | None) -> bool:
-    # Earlier versions told a hash of the columns behind the three.
+    # Earlier versions appended a hash of the columns to the three parts.
     return landed is not None and now is not None and landed.split(":")[:3] == now.split(":")[:3]
 
 

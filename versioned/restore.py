@@ -15,7 +15,7 @@ _GONE = ("FILE_NOT_EXIST", "FAILED_READ_FILE", "FileNotFound", "DELTA_VERSION_NO
 
 
 def check_version(spark: SparkSession, target: TableRef, version: int) -> None:
-    """Read every file of an older version, so that a restoration does not fail half way through an application.
+    """Read every file of an older version, so that restoring an application does not fail half way.
 
     Raises:
         RetentionError: VACUUM has removed some of them, or Delta has cleaned the log.
@@ -23,7 +23,7 @@ def check_version(spark: SparkSession, target: TableRef, version: int) -> None:
     with_sound_reads(spark)
     try:
         frame = read_table(spark, target, version)
-        # Hashes of values are in no statistics, so the files themselves are read; of a column that can be hashed.
+        # Statistics hold no hashes of values, so this reads the files themselves; as JSON, any column can be hashed.
         column = F.xxhash64(F.to_json(F.struct(quote(frame.columns[0]))))
         frame.agg(F.bit_xor(column)).collect()
     except Exception as error:  # the class differs between classic and Connect sessions
@@ -36,14 +36,14 @@ def check_version(spark: SparkSession, target: TableRef, version: int) -> None:
 
 
 def restore(spark: SparkSession, target: TableRef, version: int) -> None:
-    """Take a table back to a version. Delta's transaction ids stay as they are: what landed counts as landed.
+    """Take a table back to a version. Delta's transaction ids stay: what has landed still counts as landed.
 
-    Delta gives up if upkeep commits anything meanwhile, so it is tried again.
+    Delta gives up if upkeep commits anything meanwhile, so the restore is retried.
 
     Args:
         spark: The session.
         target: The table.
-        version: The version.
+        version: The Delta version.
 
     Raises:
         CommitError: the table stayed in conflict after six tries.

@@ -33,14 +33,14 @@ _AS_IN: Final = 'Write it as in "item STRING, price DOUBLE".'
 
 
 def columns_of(schema: str | StructType) -> StructType:
-    """The columns that a schema names.
+    """The columns of a schema.
 
     Args:
         schema: DDL, or the columns themselves.
 
     Raises:
-        ConfigurationError: it names no columns, types that Spark does not know, or texts of a bounded length, which
-            Delta keeps as any text.
+        ConfigurationError: it names no columns, or types that Spark does not know, or texts of a bounded length, which
+            Delta stores as unbounded text.
     """
     try:
         columns = DataType.fromDDL(schema) if isinstance(schema, str) else schema
@@ -55,10 +55,10 @@ def columns_of(schema: str | StructType) -> StructType:
 
 
 def _check_texts(columns: StructType) -> None:
-    """Refuse CHAR and VARCHAR, wherever in a column: nothing here keeps to their length.
+    """Refuse CHAR and VARCHAR anywhere in a column: nothing here enforces their length.
 
     Raises:
-        ConfigurationError: naming the column and its type.
+        ConfigurationError: names the column and its type.
     """
     for field in columns.fields:
         if _has_bounded_text(field.dataType):
@@ -72,7 +72,7 @@ def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
     """Refuse keys that are missing, have no order or no exact equality, or could only be null.
 
     Raises:
-        ConfigurationError: naming the column and its type.
+        ConfigurationError: names the column and its type.
     """
     types = dict(zip(columns.names, (field.dataType for field in columns.fields), strict=True))
     for name in spec.keys:
@@ -87,12 +87,12 @@ def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
 
 
 def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str]) -> str:
-    """The DDL of the table; the spec travels in its properties, and so does what guards its intervals.
+    """The DDL of a versioned table; its properties carry the spec and the constraint on validity intervals.
 
     Args:
         ref: The table.
         columns: Names and types of its key and value columns.
-        spec: What it promises.
+        spec: Its spec.
         hidden: Columns of which no statistics are kept.
     """
     types = {field.name: field.dataType for field in columns.fields}
@@ -102,7 +102,7 @@ def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpe
     names = (*spec.shown, DELETED, CURRENT)
     stored = stored_columns(names, types, never_null)
     said = {**spec.to_properties(), **_constraint(spec)}
-    # Values have no statistics: they take a tenth of a put, and in files of keys at random they rule none out.
+    # No statistics of values: they take a tenth of a put, and files with random keys are not skipped by them.
     indexed = (*spec.keys, spec.valid_from, spec.valid_to)
     return create_table(ref, stored, hidden, partitioned_by=(CURRENT,), properties=said, indexed=indexed)
 
@@ -116,7 +116,7 @@ def create_plain(
     properties: Mapping[str, str] = MappingProxyType({}),
     indexed: Collection[str] | None = None,
 ) -> str:
-    """As :func:`create_table`, for the columns of a frame: any of them may be null, whatever the frame says.
+    """Like :func:`create_table`, for the columns of a frame: all of them are nullable, whatever the frame says.
 
     >>> create_plain(TableRef.parse("sales.seen"), StructType().add("at", TimestampType(), nullable=False))
     'CREATE TABLE `sales`.`seen` (`at` timestamp_ltz) USING DELTA'
@@ -134,14 +134,14 @@ def create_table(
     properties: Mapping[str, str],
     indexed: Collection[str] | None = None,
 ) -> str:
-    """The DDL of a table; what keeps columns out of its statistics is in the one statement.
+    """The DDL of a table, one statement that also sets which columns have statistics.
 
     Args:
         ref: The table.
         columns: Names, types, and whether they may be null.
         hidden: Columns of which no statistics are kept.
         partitioned_by: Columns that partition the table.
-        properties: What else the table says of itself.
+        properties: Further table properties.
         indexed: The columns that have statistics; None = the first ones, as Delta does.
 
     >>> at = StructType().add("at", TimestampType(), nullable=False)
@@ -155,7 +155,7 @@ def create_table(
 
 
 def stored_columns(names: Iterable[str], types: Mapping[str, DataType], never_null: Collection[str]) -> StructType:
-    """The columns of a table that is about to be made, in the order of their names.
+    """The columns of a table that is about to be made, in the order of ``names``.
 
     >>> stored_columns(["id", "at"], {"at": TimestampType(), "id": BooleanType()}, {"id"}).simpleString()
     'struct<id:boolean,at:timestamp>'
@@ -164,10 +164,10 @@ def stored_columns(names: Iterable[str], types: Mapping[str, DataType], never_nu
 
 
 def check_schema(found: StructType, spec: VersionedTableSpec, ref: TableRef) -> None:
-    """Compare a stored table's columns with what its spec promises.
+    """Refuse a stored table whose columns are not the ones of its spec.
 
     Raises:
-        SchemaError: naming the columns that differ.
+        SchemaError: names the columns that differ.
     """
     expected = [*spec.shown, DELETED, CURRENT]
     if found.names != expected:
@@ -184,7 +184,7 @@ def check_schema(found: StructType, spec: VersionedTableSpec, ref: TableRef) -> 
 
 
 def _constraint(spec: VersionedTableSpec) -> dict[str, str]:
-    """The last line of defence: no version ends before it begins, and ``_current`` says what validTo says."""
+    """The constraint that no version ends before it begins, and ``_current`` agrees with validTo: the last defence."""
     start, end = quote(spec.valid_from), quote(spec.valid_to)
     return {_CONSTRAINT: f"({end} IS NULL OR {start} < {end}) AND {quote(CURRENT)} = ({end} IS NULL)"}
 
@@ -195,20 +195,20 @@ def _has_bounded_text(kind: DataType) -> bool:
 
 
 def may_be_key(kind: DataType) -> bool:
-    """Whether keys of a table with versions may be of a type.
+    """Whether a key column of a versioned table may have a type.
 
     >>> may_be_key(BooleanType()), may_be_key(DoubleType())
     (True, False)
     """
-    # Of VOID there is nothing but null, which is no key.
+    # VOID has only null, which is not a key.
     return has_order(kind) and not any(isinstance(inner, (NullType, FloatType, DoubleType)) for inner in kinds_in(kind))
 
 
 def values_of(names: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """The columns that are no keys; a key that is there twice is among them, to be refused like any other name.
+    """The columns that are not keys; a key that occurs twice is among them, to be refused later like any other name.
 
     Raises:
-        ConfigurationError: a key is there in another case only.
+        ConfigurationError: a key occurs in another letter case only.
 
     >>> values_of(["id", "v"], ["id"]), values_of(["id", "id", "v"], ["id"])
     (['v'], ['id', 'v'])

@@ -1,7 +1,8 @@
 """Whether the rows that ask go to every task, so that only versions are moved which one of them finds.
 
-A join moves and sorts all versions of a table, however few of them are found. Sending the keys and instants that are
-asked for leaves the others where they lie; but what is asked for is read twice then, and must not differ in between.
+A join shuffles and sorts all versions of a table, however few of them are found. Broadcasting the asked keys and
+instants avoids that for versions that are not found. But the asking rows are then read twice, and must not change in
+between.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from versioned.table_details import detail_of
 from versioned.written import of_detail
 
 MOST_SENT: Final = 1_000_000
-#: Of the keys that are sent: a million of them with 64 letters each.
+#: The most bytes of the keys that are sent: a million keys of 64 letters each.
 MOST_BYTES: Final = 64 * 2**20
-#: Some two million versions: sending a million rows takes about as long as moving and sorting so many.
+#: Some two million versions: moving and sorting these takes about as long as sending a million rows.
 LARGE_BYTES: Final = 64 * 2**20
 _FIXED: Final = (NumericType, BooleanType, DateType, TimestampType, TimestampNTZType)
 #: A decimal of 38 digits.
@@ -37,10 +38,10 @@ _WIDEST: Final = 16
 
 
 def sends(frame: DataFrame, target: TableRef, keys: Sequence[str]) -> bool:
-    """Whether rows are sent to look them up: those of a frame that is persisted, if they are few for a large table.
+    """Whether to send the rows of a lookup: if they are persisted on disk, few, and the table is large.
 
-    Rows that are not persisted may differ when they are read once more (a sample, a database that others write to), and
-    would find nothing then, without a word. So may those that are in memory alone, which Spark may drop.
+    Rows that are not persisted may differ when they are read a second time (a sample, a database that others write to)
+    and would then silently find nothing. So may rows persisted in memory only, which Spark may drop.
 
     Args:
         frame: The rows.
@@ -54,20 +55,20 @@ def pays(frame: DataFrame, target: TableRef, keys: Sequence[str]) -> bool:
     """Whether sending rows takes less time than moving the versions of a table.
 
     Args:
-        frame: The rows, which stay the same; counted, for one job, if the table is large.
+        frame: The rows, which must not change; if the table is large, one job counts them.
         target: The table.
-        keys: The key columns by which the frame calls them, in whatever case.
+        keys: The key columns as the frame names them, in any letter case.
     """
     size_bytes = of_detail(detail_of(frame.sparkSession, target)).size_bytes
     return size_bytes >= LARGE_BYTES and are_few(frame, keys)
 
 
 def are_few(frame: DataFrame, keys: Sequence[str]) -> bool:
-    """Whether rows and their keys are few enough for every task: one job. Never where keys are of nested types.
+    """Whether rows are few and their keys small enough to be sent to every task: one job. Never if keys are nested.
 
     Args:
         frame: The rows.
-        keys: The key columns, in whatever case.
+        keys: The key columns, in any letter case.
     """
     kinds = {field.name.lower(): (field.name, field.dataType) for field in frame.schema.fields}
     widths = [_width(*kinds[key.lower()]) for key in keys]
@@ -80,7 +81,7 @@ def are_few(frame: DataFrame, keys: Sequence[str]) -> bool:
 
 
 def _width(name: str, kind: DataType) -> Column | None:
-    """How many bytes a value has, at most; None = nobody can tell without looking into it."""
+    """The most bytes that a value of a column has; None for nested types."""
     if isinstance(kind, _FIXED):
         return F.lit(_WIDEST)
     return F.coalesce(F.octet_length(quote(name)), F.lit(0)) if isinstance(kind, (StringType, BinaryType)) else None

@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Whether what lies above a union may rely on the partitions of its parts (Spark 4.1 and later). In plans that use an
-#: exchange twice it relied on some that were not there, and told a key twice (decision 0017).
+#: Whether operators above a union may rely on the partitioning of its parts (Spark 4.1 and later). In plans that reuse
+#: an exchange they relied on partitioning that was not there, and a key appeared twice (decision 0017).
 UNIONS: Final = "spark.sql.unionOutputPartitioning"
-#: Whether Delta (4.4) refuses a version that is not the newest and older than ``delta.deletedFileRetentionDuration``
-#: (seven days) though its files are there: the version before a weekly put, say, which the outcomes of that put and a
-#: batch that is begun again look at.
+#: Whether Delta (4.4) refuses to read a version that is not the newest and is older than
+#: ``delta.deletedFileRetentionDuration`` (seven days), although its files exist: the version before a weekly put, for
+#: example, which the outcomes of that put need, and a batch that is begun again.
 OLD_VERSIONS: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
-#: Whether Spark reads on, without a word, where a file is damaged or gone: a put would write back what is left.
+#: Whether Spark silently skips a file that is damaged or gone: a put would write back only what is left.
 DAMAGED_FILES: Final = "spark.sql.files.ignoreCorruptFiles"
 MISSING_FILES: Final = "spark.sql.files.ignoreMissingFiles"
-#: With which what is read is right, and found.
+#: The values with which reads are complete and correct.
 SOUND_READS: Final[Mapping[str, str]] = {
     UNIONS: "false", OLD_VERSIONS: "false", DAMAGED_FILES: "false", MISSING_FILES: "false"
 }  # fmt: skip
 _KIND: Final = "spark.sql.timestampType"
 _ZONE: Final = "spark.sql.session.timeZone"
-#: What begins so is set for a moment only, to see which sessions see it.
+#: Prefix of settings that are set only for a moment, to find out which session objects see them.
 _PROBE: Final = "spark.versioned.probe"
 
 
 @contextmanager
 def session_settings(session: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
-    """Settings for the length of one write, put back as they were; None = not set."""
+    """Apply settings while the block runs, then put back the former ones; None = not set."""
     before: dict[str, str | None] = {}
     try:
         for name, value in settings.items():
@@ -54,7 +54,7 @@ def session_settings(session: SparkSession, settings: Mapping[str, str | None]) 
 
 
 def put_back(session: SparkSession, name: str, former: str | None) -> None:
-    """Give a setting its former value; None = it had none of its own."""
+    """Give a setting its former value; None = it was not set."""
     if former is None:
         session.conf.unset(name)
     else:
@@ -62,14 +62,14 @@ def put_back(session: SparkSession, name: str, former: str | None) -> None:
 
 
 def with_sound_reads(session: SparkSession) -> None:
-    """Let what this session reads from now on be right and be found (:data:`SOUND_READS`).
+    """Make all reads of this session complete and correct from now on (:data:`SOUND_READS`).
 
-    They stay set: what is read from a table runs when the user asks for it. What is so by default is not touched, which
-    some services do not allow.
+    The settings stay: a table is read lazily, when the user asks for rows. A setting that already has its value is left
+    alone, since some services do not allow setting it.
 
     Raises:
-        ConfigurationError: the session refuses one of them, or takes timestamps for local ones in a zone where Delta
-            cannot compare those.
+        ConfigurationError: the session refuses one of them, or treats timestamps as local ones in a zone in which Delta
+            cannot compare these.
     """
     _refuse_local_instants(session)
     for name, value in SOUND_READS.items():
@@ -86,7 +86,7 @@ def with_sound_reads(session: SparkSession) -> None:
 
 
 def _refuse_local_instants(session: SparkSession) -> None:
-    """Where literals have no zone Delta moves bounds of its statistics by the session's, beyond the last instant."""
+    """Refuse literals without a zone east of UTC: Delta would shift the bounds of statistics past the last instant."""
     if _of(session, _KIND) == "TIMESTAMP_NTZ" and is_east(zone := _of(session, _ZONE) or "UTC"):
         raise ConfigurationError(
             f"The session has {_KIND} = TIMESTAMP_NTZ in the time zone {zone}, east of UTC: there Delta ends reads of "
@@ -95,7 +95,7 @@ def _refuse_local_instants(session: SparkSession) -> None:
 
 
 def is_east(zone: str) -> bool:
-    """Whether the clocks of a time zone are ever ahead of UTC, by its rules of today.
+    """Whether the clocks of a time zone are ever ahead of UTC, by its present rules.
 
     >>> [is_east(zone) for zone in ("UTC", "America/New_York", "Europe/Berlin", "Europe/London", "+02:00", "-05:00")]
     [False, False, True, True, True, False]
@@ -109,7 +109,7 @@ def is_east(zone: str) -> bool:
 
 
 def _of(session: SparkSession, name: str) -> str | None:
-    """What a session has a setting at, its default too; None if it does not know it."""
+    """The value of a session's setting, or its default; None if the session does not know it."""
     try:
         return session.conf.get(name)
     except Exception:  # the class differs between classic and Connect sessions
@@ -118,7 +118,7 @@ def _of(session: SparkSession, name: str) -> str | None:
 
 @dataclass(eq=False)
 class _Use(Generic[T]):
-    """What a session has while it is used, and by how many."""
+    """What a session holds, and how many users it has."""
 
     session: SparkSession
     held: T
@@ -126,11 +126,11 @@ class _Use(Generic[T]):
 
 
 class _OfEachSession(Generic[T]):
-    """What each session has one of, whichever of its objects it comes by: from the first who uses it to the last.
+    """Something that each session has once, whichever Python object stands for it, from its first user to its last.
 
     Args:
         begin: Makes it for a session.
-        end: Gives it back.
+        end: Releases it.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class _OfEachSession(Generic[T]):
 
     @contextmanager
     def of(self, session: SparkSession) -> Iterator[T]:
-        """That of this session, while the block runs."""
+        """Provide what this session has while the block runs."""
         with self._lock:
             use = next((use for use in self._uses if are_one(use.session, session)), None)
             if use is None:
@@ -160,26 +160,23 @@ class _OfEachSession(Generic[T]):
 
 
 class SessionLock:
-    """One at a time in each session, whichever of its objects it comes by; a thread that has its turn may enter again.
-
-    Other sessions do not wait.
-    """
+    """A reentrant lock for each session, whichever Python object stands for it; other sessions do not wait."""
 
     def __init__(self) -> None:
         self._turns = _OfEachSession(lambda _: threading.RLock())
 
     @contextmanager
     def of(self, session: SparkSession) -> Iterator[None]:
-        """Alone in this session while the block runs."""
+        """Hold the lock of this session while the block runs."""
         with self._turns.of(session) as alone, alone:
             yield
 
 
 class SharedSetting:
-    """A setting that several writes of a session need at the same time: the last one puts it back.
+    """A setting that several writes of a session need at the same time; the last one puts it back.
 
-    A session that Spark clones meanwhile, as for a query that starts, has the value from then on: there it cannot be
-    told from one that the user gave. It is the value that each write sets, so no write is the worse for it.
+    A session that Spark clones meanwhile, as for a query that starts, keeps the value: there it looks like one that the
+    user has set. It is the value that each write sets anyway, so this harms no write.
     """
 
     def __init__(self, name: str, value: str) -> None:
@@ -198,10 +195,10 @@ class SharedSetting:
 
 
 def are_one(known: SparkSession, session: SparkSession) -> bool:
-    """Whether two objects stand for one session: what is set in the one is seen in the other.
+    """Whether two objects stand for the same session: a setting made in one is seen in the other.
 
-    A mark that stays would be cloned with the session. So it is made anew each time; and only asked for where another
-    object writes at the same time.
+    A permanent mark would be cloned with the session. So a new one is made for each question, which arises only if
+    another object writes at the same time.
     """
     if known is session:
         return True
@@ -212,5 +209,5 @@ def are_one(known: SparkSession, session: SparkSession) -> bool:
             return known.conf.get(probe, None) is not None
         finally:
             session.conf.unset(probe)
-    except Exception:  # whatever a session says that is over, or bars settings that it does not know
+    except Exception:  # any kind: the session has ended, or refuses settings that it does not know
         return False

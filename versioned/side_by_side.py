@@ -21,27 +21,27 @@ Name = TypeVar("Name", bound=Hashable)
 def side_by_side(tasks: Sequence[Task], session: SparkSession) -> None:
     """Run tasks in threads and wait for all of them; of several failures one is raised, as by :func:`in_turn`.
 
-    The tasks must not change settings of the session, which they share.
+    The tasks share the session, so they must not change its settings.
     """
     in_turn(dict(enumerate(tasks)), {}, session)
 
 
 def in_turn(tasks: Mapping[Name, Task], before: Mapping[Name, Collection[Name]], session: SparkSession) -> None:
-    """Run each task as soon as all those that must come before it are done, several at once.
+    """Run each task as soon as all tasks that must come before it are done, several at once.
 
-    Of those that could begin, the one that stands first in the mapping does.
+    Among the tasks that are ready, those that come first in the mapping begin first.
 
-    When one fails, those that run are waited for and no other is begun. Of several failures one that says what to do, a
-    :class:`~versioned.errors.VersionedError`, is raised before any other, and of those the one whose task stands first
-    in the mapping, however the threads ran; the others are logged.
+    When a task fails, the running ones are waited for and no other one begins. Of several failures, a
+    :class:`~versioned.errors.VersionedError`, which says what to do, is preferred, and among equals the one whose task
+    comes first in the mapping, however the threads ran. The others are logged.
 
     Args:
-        tasks: By name.
-        before: Name of a task -> names of the tasks that must be done first; nothing, if it is not in the mapping.
-        session: Each thread works in it.
+        tasks: The tasks by name.
+        before: For a task's name, the names of the tasks that must be done first; a task not in it waits for none.
+        session: The session that each thread uses.
 
     Raises:
-        ValueError: tasks wait for each other in a circle, or for one that is not there.
+        ValueError: tasks wait for each other in a circle, or for one that does not exist.
     """
     if len(tasks) < 2:
         for task in tasks.values():
@@ -53,9 +53,9 @@ def in_turn(tasks: Mapping[Name, Task], before: Mapping[Name, Collection[Name]],
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while True:
             ready = [name for name in waiting if not failures and done.issuperset(before.get(name, ()))]
-            # None waits in the pool: it would begin after a failure, and in an order that is left to chance.
+            # No task may queue in the pool: it would begin even after a failure, and in random order.
             for name in ready[: _AT_ONCE - len(running)]:
-                # Each thread sees the session and the job properties of this one.
+                # Each thread inherits the session and the job properties of this one.
                 running[pool.submit(inheritable_thread_target(session)(waiting.pop(name)))] = name
             if not running:
                 break
@@ -67,18 +67,18 @@ def in_turn(tasks: Mapping[Name, Task], before: Mapping[Name, Collection[Name]],
 
 
 def _foremost(failures: Sequence[tuple[Name, BaseException]]) -> BaseException:
-    """The failure to raise; the others, of which nobody would hear, are logged."""
-    # Sorting keeps the order of those that are alike.
+    """Choose the failure to raise, and log the others, which would go unnoticed."""
+    # Sorting is stable: equals keep their order.
     (chosen, raised), *others = sorted(failures, key=lambda failed: not isinstance(failed[1], VersionedError))
     for name, failure in others:
-        # What the library says on purpose says where it is wrong.
+        # An error that the library raises on purpose needs no stack trace.
         stack = None if isinstance(failure, VersionedError) else failure
         _LOG.warning("Beside %s, %s failed as well: %s", chosen, name, failure, exc_info=stack)
     return raised
 
 
 def _take_ended(running: dict[Future[object], Name], done: set[Name], failures: dict[Name, BaseException]) -> None:
-    """Wait for the next that ends, and sort it into those that are done and those that failed."""
+    """Wait until at least one running task ends, and record whether it is done or has failed."""
     ended, _ = wait(running, return_when=FIRST_COMPLETED)
     for future in ended:
         name, failure = running.pop(future), future.exception()

@@ -1,9 +1,9 @@
 """Spark's functions, of which those that name a column or make a literal are asked for once each.
 
-Without Spark Connect each call of a function is three messages to the JVM and one to forget what came of it, a tenth of
-a millisecond each. One batch names the same few columns thousands of times. What is kept is a name or a value and
-belongs to no DataFrame, so it may be used again; import this module as ``F`` instead of Spark's own. Names that a frame
-is given as text are asked for each time: where many are chosen in every batch, give it ``map(F.col, names)``.
+Without Spark Connect, each call of a function costs three messages to the JVM and one to release the result, a tenth of
+a millisecond each, and one batch names the same few columns thousands of times. A cached column is a name or a value
+and belongs to no DataFrame, so it can be reused; import this module as ``F`` instead of Spark's own. Names passed to a
+frame as text are not cached: if many are selected in every batch, pass ``map(F.col, names)``.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from pyspark.sql import Column, is_remote
 from pyspark.sql import functions as _functions
 from pyspark.sql.functions import *  # noqa: F403 - whatever else Spark has, as it is
 
-#: How many names, and how many literals, are kept.
+#: How many names, and how many literals, are cached.
 _KEPT: Final = 4_096
 
 
 def col(name: str) -> Column:  # type: ignore[no-redef] # in place of Spark's
-    """A column by its name.
+    """The column of a name, cached.
 
     Args:
-        name: As of Spark's own ``col``.
+        name: As for Spark's own ``col``.
     """
     return _col(name, is_remote())
 
 
 def lit(value: object) -> Column:  # type: ignore[no-redef] # in place of Spark's
-    """A literal.
+    """A literal, cached if it is a text, a boolean, an integer or null.
 
     Args:
-        value: As of Spark's own ``lit``.
+        value: As for Spark's own ``lit``.
     """
-    # 0.0 and -0.0 are equal, and lists have no hash.
+    # Not floats, since 0.0 and -0.0 are equal, nor lists, which have no hash.
     if type(value) in (str, bool, int) or value is None:
         return _lit(value, is_remote())
     return _functions.lit(value)

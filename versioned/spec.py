@@ -36,9 +36,9 @@ SPEC_PROPERTY: Final = "versioned.spec"
 ADDING: Final = "versioned.adding"
 CURRENT: Final = "_current"
 DELETED: Final = "deleted"
-#: The one field of a value without columns, which is there or deleted; no table has it.
+#: The only field of a value in a table without value columns, which is present or deleted; no table stores it.
 PRESENT: Final = "_present"
-#: Columns of the table of puts that a table with system history has: since when a put is known, and by which batch.
+#: Columns of the table that holds system history: since when a put has been known, and by which batch.
 SYSTEM_FROM: Final = "systemFrom"
 KNOWN_BATCH: Final = "_batch_id"
 _SYSTEM_TO: Final = "systemTo"
@@ -46,25 +46,25 @@ _SYSTEM_TO: Final = "systemTo"
 
 @dataclass(frozen=True)
 class VersionedTableSpec:
-    """The contract of one versioned table. Durations are microseconds; those longer than all time are one and the same.
+    """The contract of one versioned table. Durations are microseconds, and are capped at ten million days.
 
     Args:
         keys: Key columns, one or several, of orderable types.
-        values: Value columns; may be empty (a table of presence).
+        values: Value columns; may be empty (then the table only says whether a key is present).
         history_retention_us: How far back from stream time a version can be looked up (KIP-889).
         grace_us: How late a put is still accepted; at most the retention.
         valid_from: Name of the inclusive start column.
         valid_to: Name of the exclusive end column.
         time_scope: Stream time per input ``partition`` (as Kafka's task), per ``store`` or per ``key``.
         time_resolution: Finer input is floored to it.
-        first_stream_time_us: Stream time of a scope before its first record; None = whatever the first record says.
+        first_stream_time_us: Stream time of a scope before its first record; None = it begins with the first record.
             Kafka's stores start at -1 ms, which refuses a first record far before 1970.
         system_history: Whether every accepted put is kept with its system time, in ``<name>_known``, so that what was
-            known at an instant can be told for ever (``versioned.system_history``).
+            known at an instant can always be found out (``versioned.system_history``).
 
     Raises:
-        ConfigurationError: a name, a duration, the scope or the resolution is not allowed, or an argument is of another
-            kind.
+        ConfigurationError: a name, a duration, the scope or the resolution is not allowed, or an argument is of a wrong
+            type.
     """
 
     keys: tuple[str, ...]
@@ -94,7 +94,7 @@ class VersionedTableSpec:
         check_grace(self.grace_us, self.history_retention_us)
         check_choice("time_scope", self.time_scope, TimeScope)
         check_resolution(self.time_resolution)
-        # Here, and not where durations are read: a table's properties may tell longer ones.
+        # Here, and not where durations are parsed: the properties of a table may contain longer ones.
         for name in ("history_retention_us", "grace_us"):
             object.__setattr__(self, name, capped_us(getattr(self, name)))
 
@@ -113,10 +113,10 @@ class VersionedTableSpec:
         first_stream_time_us: int | None = None,
         system_history: bool = False,
     ) -> VersionedTableSpec:
-        """The spec from durations as people write them; grace defaults to the retention.
+        """Make a spec from durations as people write them; grace defaults to the retention.
 
         Raises:
-            ConfigurationError: as the class; or the first stream time is no instant of the years 1 to 9999.
+            ConfigurationError: as for the class; or the first stream time is not in the years 1 to 9999.
 
         >>> VersionedTableSpec.of(keys="id", values=["price"], history_retention="7 days").keys
         ('id',)
@@ -134,7 +134,7 @@ class VersionedTableSpec:
             first_stream_time_us=first_stream_time_us,
             system_history=system_history,
         )
-        # A table that was made with another one opens all the same.
+        # Checked here only: a table that was made with such a value must still open.
         if first_stream_time_us is not None and not FIRST_INSTANT_US <= first_stream_time_us <= LAST_INSTANT_US:
             raise ConfigurationError(
                 "first_stream_time_us must be whole microseconds since 1970, of the years 1 to 9999; got "
@@ -143,7 +143,7 @@ class VersionedTableSpec:
         return spec
 
     def from_first(self, stream_times: Mapping[int, int]) -> dict[int, int]:
-        """Stream times by scope, none of them before the first one that the spec tells.
+        """Stream times by scope, none of them earlier than the spec's first one.
 
         >>> spec = VersionedTableSpec.of(keys="id", values=[], history_retention="1 s", first_stream_time_us=-1)
         >>> spec.from_first({0: -7, 1: 3})
@@ -159,7 +159,7 @@ class VersionedTableSpec:
             stream_times: By scope, in microseconds.
 
         Returns:
-            None before the first record, and with ``time_scope="key"``: there each key has its own.
+            None before the first record, and with ``time_scope="key"``, where each key has its own.
 
         >>> spec = VersionedTableSpec.of(keys="id", values=["price"], history_retention="1 s")
         >>> spec.horizon_us({0: 5_000_000, 1: 3_000_000}), spec.horizon_us({})
@@ -172,7 +172,7 @@ class VersionedTableSpec:
     def held_back_by(self, stream_times: Mapping[int, int]) -> str | None:
         """The scope that holds the horizon back by more than the retention, in words; None if none does.
 
-        A partition that has had no record for long keeps the history of all others.
+        A partition that has had no record for a long time keeps the history of all others from expiring.
 
         Args:
             stream_times: By scope, in microseconds.
@@ -202,7 +202,7 @@ class VersionedTableSpec:
         return (*self.keys, self.valid_from, self.valid_to, *self.values)
 
     def beside_keys(self, name: str) -> str:
-        """What a column is called that tells something of a record beside its key.
+        """The name of a result column beside the key columns: with the prefix ``put_`` if a key has its name.
 
         >>> VersionedTableSpec.of(keys="ts", values=["price"], history_retention="1 s").beside_keys("ts")
         'put_ts'
@@ -218,16 +218,16 @@ class VersionedTableSpec:
     def from_properties(
         cls, properties: Mapping[str, str], table: str, columns: Collection[str] = ()
     ) -> VersionedTableSpec:
-        """The spec of a stored table.
+        """The spec of a stored table, from its properties.
 
         Args:
-            properties: Those of the table.
-            table: What it is called.
-            columns: Those that it has; where :func:`is_widened` says so they tell what is among the values.
+            properties: The properties of the table.
+            table: Its name, for errors.
+            columns: Its columns; if :func:`is_widened`, they tell which announced values it has.
 
         Raises:
             NotAVersionedTableError: the table was not made by this library.
-            ConfigurationError: it was made by a later version of it, which promises more.
+            ConfigurationError: it was made by a later version of this library, whose specs say more.
         """
         text = properties.get(SPEC_PROPERTY)
         if text is None:
@@ -248,12 +248,12 @@ class VersionedTableSpec:
 
 
 def is_widened(properties: Mapping[str, str]) -> bool:
-    """Whether a table was about to get columns, and only they tell whether it has."""
+    """Whether columns were about to be added to a table, so that only its columns tell whether they were."""
     return bool(announced(properties))
 
 
 def known_target(target: TableRef) -> TableRef:
-    """Where the system history of a table lies: beside it, under its name and ``_known``.
+    """The table with the system history of a table: beside it, its name followed by ``_known``.
 
     >>> str(known_target(TableRef.parse("sales.rates"))), str(known_target(TableRef.parse("/data/rates/")))
     ('sales.rates_known', '/data/rates_known')
@@ -264,6 +264,6 @@ def known_target(target: TableRef) -> TableRef:
 
 
 def announced(properties: Mapping[str, str]) -> list[str]:
-    """The values that a table was about to get."""
+    """The values that were about to be added to a table."""
     names: list[str] = json.loads(properties.get(ADDING, "[]"))
     return names

@@ -1,15 +1,16 @@
 """SQL access to a versioned table: views of what is current and of all history, and table functions of both axes.
 
 ``<name>_current``, ``<name>_history``, ``<name>_as_of(ts)`` and ``<name>_between(from_ts, until_ts)`` are ordinary
-Spark SQL objects; predicates on them reach the Delta scan, and the functions can be joined with LATERAL. They run along
-valid time. System time, what was known when, is Delta's own: ``SELECT ... FROM <table> VERSION AS OF 3``, or the same
-views and functions made for one version. A table with system history also has ``<name>_known_as_of(ts, known_at)``.
-Each has the columns of keys, ``validFrom``, ``validTo`` and those of values, and ``<name>_history`` also ``deleted``.
-What is current is the latest version by ``validFrom``, even if that lies ahead.
+Spark SQL objects; predicates on them are pushed down to the Delta scan, and the functions can be joined with LATERAL.
+They query valid time. For system time (what was known when) use Delta's time travel: ``SELECT ... FROM <table> VERSION
+AS OF 3``, or the same views and functions made for one version. A table with system history also has
+``<name>_known_as_of(ts, known_at)``. Each has the key columns, ``validFrom``, ``validTo`` and the value columns;
+``<name>_history`` also has ``deleted``. The current version is the latest by ``validFrom``, even if that is in the
+future.
 
-They answer from every *stored* version: SQL knows no stream time. So an instant older than the horizon (stream time
-minus history retention) may show versions that :meth:`~versioned.table.VersionedTable.as_of` no longer promises,
-until ``purge`` has removed them. From the horizon on both say the same.
+They see every *stored* version: SQL knows no stream time. So an instant older than the horizon (stream time minus
+history retention) may show versions that :meth:`~versioned.table.VersionedTable.as_of` no longer promises, until
+``purge`` has removed them. From the horizon on, both give the same result.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 
-#: No column of the user's begins so.
+#: No column of a user begins with an underscore.
 _SAID: Final = "_said"
 _RANK: Final = "_rank"
 
 
 @dataclass(frozen=True)
 class SqlNames:
-    """Where the views and functions of a table go: ``base`` and an ending make a name.
+    """The names of the views and functions of a table: ``base`` followed by an ending.
 
     >>> SqlNames.of("rates").parts("as_of")
     ('rates_as_of',)
@@ -42,7 +43,7 @@ class SqlNames:
 
     @classmethod
     def of(cls, name: str, *, temporary: bool = True) -> SqlNames:
-        """From a name as people write it.
+        """Make the names from a base name as people write it.
 
         Raises:
             ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
@@ -58,7 +59,7 @@ class SqlNames:
 
     @classmethod
     def of_table(cls, target: TableRef, name: str | None, *, temporary: bool) -> SqlNames:
-        """Under a name as :meth:`of` takes it, or the table's own: in a catalog beside the table, in its schema.
+        """Make the names from a name as for :meth:`of`, or from the table's own; if persistent, that is in its schema.
 
         >>> SqlNames.of_table(TableRef.parse("crm.rates"), None, temporary=False).parts("as_of")
         ('crm', 'rates_as_of')
@@ -70,11 +71,11 @@ class SqlNames:
         return cls.of(target.short_name if name is None else name, temporary=temporary)
 
     def parts(self, ending: str) -> tuple[str, ...]:
-        """The parts of one name."""
+        """The parts of the name with an ending."""
         return (*self.base[:-1], f"{self.base[-1]}_{ending}")
 
     def view(self, spark: SparkSession, ending: str, query: str) -> str:
-        """Create (or replace) a view; gives its name. Without an ending it has the name itself."""
+        """Create (or replace) a view and return its name; without an ending, that is the base name."""
         parts = self.parts(ending) if ending else self.base
         spark.sql(f"CREATE OR REPLACE {self._word}VIEW {_sql(parts)} AS {query}")
         return ".".join(parts)
@@ -87,21 +88,21 @@ class SqlNames:
         query: Callable[[Mapping[str, str]], str],
         columns: Iterable[str],
     ) -> str:
-        """Create (or replace) a table function of timestamps; gives its name.
+        """Create (or replace) a table function of timestamps and return its name.
 
         Args:
             spark: The session.
-            ending: Of its name.
-            arguments: Their names.
-            query: Gives the query from how each argument is written in it.
-            columns: Of the rows that are asked.
+            ending: The ending of its name.
+            arguments: The names of its arguments.
+            query: Returns the query, given how each argument is written in it.
+            columns: The columns of the queried rows.
         """
         parts = self.parts(ending)
         # Qualified by the function's name, an argument is never taken for a column of the same name.
         written = {name: f"{quote(parts[-1])}.{name}" for name in arguments}
         body = query(written)
         if parts[-1].lower() in map(str.lower, columns):
-            # But for a field of a column that is called like the function: there are no columns where it is read here.
+            # But it would be read as a field of a column named like the function: read it where there are no columns.
             read = ", ".join(f"{said} AS {name}" for name, said in written.items())
             told = query({name: f"{_SAID}.{name}" for name in arguments})
             body = f"SELECT found.* FROM (SELECT {read}) AS {_SAID}, LATERAL ({told}) AS found"  # noqa: S608
@@ -129,10 +130,11 @@ def register_sql(
         spark: The session.
         target: The table.
         spec: Its contract.
-        name: Base of the names; the table's own by default. May have parts (``catalog.schema.rates``) if they are
-            persistent; by default those are in the schema of the table, or in the current one if it has none.
+        name: Base of the names; the table's own by default. Persistent names may have parts
+            (``catalog.schema.rates``); by default they are in the schema of the table, or in the current one if it has
+            none.
         temporary: For this session only; False = in the catalog.
-        version: Ask the table as it was at this version of it; None = as it is.
+        version: Query the table as it was at this version; None = as it is.
 
     Returns:
         The names made.
@@ -146,7 +148,7 @@ def register_sql(
 def register_versions(
     spark: SparkSession, target: TableRef, spec: VersionedTableSpec, names: SqlNames, version: int | None
 ) -> list[str]:
-    """As :func:`register_sql`, under names that are known already."""
+    """Like :func:`register_sql`, under the given names."""
     stored, columns = source(target, version), _columns(spec)
     start, end, is_there = quote(spec.valid_from), quote(spec.valid_to), f"NOT {quote(DELETED)}"
     made = [
@@ -166,7 +168,7 @@ def register_versions(
             lambda said: select(
                 columns,
                 stored,
-                # A bound that is null is none, as in Python; between bounds the wrong way round there is nothing.
+                # A null bound is no bound, as None in Python; bounds in the wrong order give nothing.
                 f"{is_there} AND ({said['until_ts']} IS NULL OR {start} <= {said['until_ts']}) "
                 f"AND ({said['from_ts']} IS NULL OR {end} IS NULL OR {end} > {said['from_ts']}) "
                 f"AND NOT coalesce({said['from_ts']} > {said['until_ts']}, false)",
@@ -209,12 +211,12 @@ def _known(target: TableRef, spec: VersionedTableSpec, at: str, known_at: str) -
 
 
 def source(target: TableRef, version: int | None = None) -> str:
-    """A table in SQL text, as of one of its versions if asked for."""
+    """A table as SQL text, as of one of its versions if one is given."""
     return target.sql if version is None else f"{target.sql} VERSION AS OF {int(version)}"
 
 
 def select(columns: str, rows: str, where: str | None = None) -> str:
-    """A query's text. All of its parts are quoted names and fixed words, never values."""
+    """The text of a query. Its parts are quoted names and fixed words, never values."""
     query = f"SELECT {columns} FROM {rows}"  # noqa: S608
     return query if where is None else f"{query} WHERE {where}"
 

@@ -26,20 +26,20 @@ from pyspark.sql.types import (
 
 from versioned.identifiers import quote, text_literal
 
-#: How Spark writes instants into JSON so that none is cut: by itself it ends at milliseconds.
+#: Options with which Spark writes instants to JSON in full; by default it stops at milliseconds.
 JSON_INSTANTS: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "timeZone": "UTC",
 }
 
-#: How many digits the whole numbers of a type have at most.
+#: The most digits that the whole numbers of a type have.
 _DIGITS: Final[Mapping[type[DataType], int]] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 20}
 _MORE_THAN_ANY: Final = 39
 
 
 def sql_type(kind: DataType) -> str:
-    """A type as DDL has it.
+    """A type as DDL.
 
     >>> from pyspark.sql.types import LongType
     >>> sql_type(ArrayType(StructType().add("a`b", LongType())))
@@ -53,7 +53,7 @@ def sql_type(kind: DataType) -> str:
         return f"array<{sql_type(kind.elementType)}>"
     if isinstance(kind, MapType):
         return f"map<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
-    # Plain "timestamp" is what the session says it is, which may be one without a time zone.
+    # Plain "timestamp" depends on the session, and may mean one without a time zone.
     return "timestamp_ltz" if isinstance(kind, TimestampType) else kind.simpleString()
 
 
@@ -74,7 +74,7 @@ def nullable(kind: DataType) -> DataType:
 
 
 def holds(kind: DataType, given: DataType) -> bool:
-    """Whether a column of one type takes each value of another as it is: the same type, or a wider one of numbers.
+    """Whether a column of one type holds each value of another type unchanged: the same type, or a wider number.
 
     >>> holds(LongType(), IntegerType()), holds(IntegerType(), LongType()), holds(DoubleType(), LongType())
     (True, False, False)
@@ -101,7 +101,7 @@ def holds(kind: DataType, given: DataType) -> bool:
 
 
 def kinds_in(kind: DataType) -> Iterator[DataType]:
-    """A type, and the types of all that is in it.
+    """A type and all types nested in it.
 
     >>> [inner.typeName() for inner in kinds_in(ArrayType(StructType().add("a", StringType())))]
     ['array', 'struct', 'string']
@@ -127,22 +127,22 @@ def has_order(kind: DataType) -> bool:
 
 
 def nullable_columns(columns: StructType) -> dict[str, DataType]:
-    """The type of each column, by its name in small letters, where anything may be null."""
+    """The type of each column by its lower-case name, made nullable throughout."""
     return {field.name.lower(): nullable(field.dataType) for field in columns.fields}
 
 
 def is_collated(kind: DataType) -> bool:
-    """Whether texts of a type are equal by a collation, not by their bytes.
+    """Whether texts of a type are compared by a collation, not by their bytes.
 
     >>> is_collated(StringType("UTF8_LCASE")), is_collated(StringType())
     (True, False)
     """
-    # A subclass, CHAR or VARCHAR, is never equal to a plain text.
+    # The subclasses, CHAR and VARCHAR, never equal plain text.
     return type(kind) is StringType and kind != StringType()
 
 
 def sql_columns(columns: StructType) -> str:
-    """Columns as CREATE TABLE has them.
+    """Columns as in CREATE TABLE.
 
     >>> from pyspark.sql.types import LongType
     >>> sql_columns(StructType().add("id", LongType(), nullable=False).add("a b", LongType()))
@@ -155,7 +155,7 @@ def sql_columns(columns: StructType) -> str:
 
 
 def sql_properties(properties: Mapping[str, str]) -> str:
-    """Table properties as CREATE TABLE has them.
+    """Table properties as in CREATE TABLE.
 
     >>> sql_properties({"a": "1"})
     "TBLPROPERTIES ('a' = '1')"

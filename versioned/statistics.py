@@ -1,8 +1,8 @@
 """Tables without statistics of some columns, so that Delta's log never tells a value of them.
 
-Delta keeps the least and the greatest value of a column for each file: in the commits, in their checksums and in the
-log's checkpoints. A vacuum never cleans those. Where a value must be gone for good once its rows are (``erase``), its
-column must have had no statistics from the first row on. The price: files are not skipped by such a column.
+Delta keeps the smallest and the largest value of a column for each file: in the commits, in their checksums and in the
+log's checkpoints. VACUUM never cleans those. If a value must be gone for good once its rows are (``erase``), its column
+must have had no statistics from the first row on. The price: files are not skipped by such a column.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from versioned.sql_types import kinds_in
 from versioned.table_details import detail_there, set_properties
 from versioned.table_log import history
 
-#: The table property that tells which columns have no statistics: name -> whether from the first row on.
+#: The table property with the columns that have no statistics: name -> whether from the first row on.
 HIDDEN: Final = "versioned.piiColumns"
 _COLUMNS: Final = "delta.dataSkippingStatsColumns"
 _NUMBER: Final = "delta.dataSkippingNumIndexedCols"
-#: A new table: made, or first given a log without rows where its making was cut off.
+#: A new table has so many commits at most: its making, and before it the first commit of a log that was cut off.
 _COMMITS_OF_NEW: Final = 2
-#: As many as Delta itself takes.
+#: As many columns as Delta itself keeps statistics of.
 _MOST: Final = 32
 _WITH_BOUNDS: Final = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
 
@@ -45,14 +45,14 @@ _WITH_BOUNDS: Final = (NumericType, StringType, DateType, TimestampType, Timesta
 def statistics_properties(
     schema: StructType, hidden: Collection[str], partitioned_by: Collection[str], indexed: Collection[str] | None
 ) -> dict[str, str]:
-    """The table properties that keep columns out of the statistics; none if all are to have them.
+    """The table properties that keep columns out of the statistics; empty if no column is kept out.
 
     Args:
         schema: The table's columns.
-        hidden: Names of columns, and of fields in them, whatever their case; what they hold is hidden too.
+        hidden: Names of columns and of fields in them, ignoring case; what is nested in them is hidden too.
         partitioned_by: Columns that partition the table.
-        indexed: The columns that have statistics, if not hidden, as many as there may be of them in this order; None =
-            the first ones, as Delta does.
+        indexed: The columns that have statistics unless hidden, in order of priority; None = the first ones, as Delta
+            does.
 
     >>> from pyspark.sql.types import LongType
     >>> columns = StructType().add("name", StringType()).add("n", LongType()).add("of", LongType())
@@ -73,13 +73,13 @@ def statistics_properties(
 def statistics_from_start(
     schema: StructType, hidden: Collection[str], partitioned_by: Collection[str], indexed: Collection[str] | None
 ) -> dict[str, str]:
-    """The table properties with which a table is made: of which columns it has statistics, and of which it never has.
+    """The properties of a new table that say which columns have statistics, and which never have any.
 
     Args:
         schema: The table's columns.
-        hidden: As of :func:`statistics_properties`.
+        hidden: As for :func:`statistics_properties`.
         partitioned_by: Columns that partition the table.
-        indexed: As of :func:`statistics_properties`.
+        indexed: As for :func:`statistics_properties`.
 
     >>> from pyspark.sql.types import LongType
     >>> statistics_from_start(StructType().add("name", StringType()).add("n", LongType()), ["name"], (), None)
@@ -91,14 +91,14 @@ def statistics_from_start(
 
 
 def indexed_first(schema: StructType, first: Collection[str]) -> list[str] | None:
-    """Columns in the order in which they are to have statistics, where some would have none for there are too many.
+    """The columns in order of priority for statistics, if there are too many for all of them to have some.
 
     Args:
         schema: The table's columns.
-        first: Those that must have statistics.
+        first: The columns that must have statistics.
 
     Returns:
-        None if Delta's own choice, the first 32 columns and fields, has them all.
+        None if Delta's own choice, the first 32 columns and fields, includes them all.
 
     >>> from pyspark.sql.types import LongType, StructField
     >>> wide = StructType([StructField(f"c{n}", LongType()) for n in range(40)])
@@ -111,7 +111,7 @@ def indexed_first(schema: StructType, first: Collection[str]) -> list[str] | Non
 
 
 def hidden_names(names: Iterable[str]) -> frozenset[str]:
-    """Names of columns; a text is one name, not its letters.
+    """A set of column names; a single text is one name, not its letters.
 
     >>> sorted(hidden_names("email")), sorted(hidden_names(["email", "name"]))
     (['email'], ['email', 'name'])
@@ -129,10 +129,10 @@ def names_in(kind: DataType) -> Iterator[str]:
 
 
 def check_hidden(hidden: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a name that is to be hidden and is that of nothing, whatever its case: it would hide nothing.
+    """Refuse a name to be hidden that no column or field has, ignoring case: it would hide nothing.
 
     Raises:
-        ConfigurationError: with what was probably meant, and all that there are.
+        ConfigurationError: names the column that was probably meant, and all known ones.
 
     >>> check_hidden(["emial"], ["Email"])
     Traceback (most recent call last):
@@ -149,8 +149,8 @@ def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bo
 
     Args:
         session: The session.
-        target: The table; best while it has no rows, or its log goes on telling what it has told.
-        hidden: Names of columns, and of fields in them. Those that the table does not have make no difference.
+        target: The table; best while it has no rows, since its log keeps what it already holds.
+        hidden: Names of columns and of fields in them. Names that the table does not have make no difference.
     """
     detail = detail_there(session, target)
     before = _kept(detail["properties"])
@@ -159,7 +159,7 @@ def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bo
     is_new = len(history(session, target, _COMMITS_OF_NEW + 1)) <= _COMMITS_OF_NEW
     is_new = is_new and read_table(session, target).isEmpty()
     schema, had = read_table(session, target).schema, _indexed(detail["properties"])
-    # Of a column that it gets later there are none either: those that have any are named from now on.
+    # A column that is added later has none either: from now on the columns with statistics are listed.
     there = {name.lower() for name in names_in(schema)}
     said = {name: is_new or name.lower() not in there for name in hidden} | before
     properties = statistics_properties(schema, said, detail["partitionColumns"], had) | {HIDDEN: json.dumps(said)}
@@ -168,17 +168,17 @@ def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bo
 
 
 def always_hidden(properties: Mapping[str, str]) -> frozenset[str]:
-    """Which columns of a table never had statistics, by its properties."""
+    """The columns of a table that never had statistics, by its properties."""
     return frozenset(name for name, from_the_start in _kept(properties).items() if from_the_start)
 
 
 def hidden_columns(properties: Mapping[str, str]) -> frozenset[str]:
-    """Which columns of a table have no statistics from now on, by its properties; they may have had some."""
+    """The columns of a table that get no statistics now, by its properties; they may have had some before."""
     return frozenset(_kept(properties))
 
 
 def hides_any(properties: Mapping[str, str], columns: StructType) -> bool:
-    """Whether a table hides one of these columns, or a field in one.
+    """Whether a table hides one of these columns or a field in one, by its properties.
 
     >>> columns = StructType().add("who", ArrayType(StructType().add("Name", StringType())))
     >>> hides_any({"versioned.piiColumns": '{"name": true}'}, columns), hides_any({}, columns)
@@ -200,9 +200,9 @@ def _kept(properties: Mapping[str, str]) -> dict[str, bool]:
 
 
 def _indexed(properties: Mapping[str, str]) -> dict[str, None] | None:
-    """The columns that have statistics by a table's properties, in order; None = as many as Delta takes."""
+    """The columns that have statistics by a table's properties, in order; None = Delta's own choice."""
     told = properties.get(_COLUMNS)
-    # The first name of each path; a name with a comma or a dot in it loses its statistics, no more.
+    # The first name of each path; a name with a comma or a dot in it merely loses its statistics.
     return None if told is None else dict.fromkeys(path.split(".")[0].strip("`") for path in told.split(","))
 
 
@@ -211,7 +211,7 @@ def _leaves(kind: DataType) -> int:
 
 
 def _paths(kind: StructType, hidden: set[str], above: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """The columns and fields that have bounds and are not hidden, quoted, with the column that they are in."""
+    """The quoted paths of columns and fields that have bounds and are not hidden, each with its top-level column."""
     for field in kind.fields:
         here = (*above, field.name)
         if field.name.lower() in hidden:

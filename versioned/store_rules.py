@@ -1,7 +1,7 @@
 """The versioned store, record by record, pure: the executable rule behind every versioned table (KIP-889, KIP-914).
 
-Instants are integers of microseconds. A version is valid from its own timestamp (inclusive) to that of the next
-version of its key (exclusive); a null value is a tombstone and a version like any other.
+Instants are integers of microseconds. A version is valid from its own timestamp (inclusive) to that of the next version
+of its key (exclusive). A null value is a tombstone, and a version like any other.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from versioned.errors import ConfigurationError, RecordError
 from versioned.spec import TimeScope
 from versioned.timeline import Timeline
 
-#: ``put`` outcomes that are no instant: the version is its key's latest (KIP-914, "put"); the record was refused.
+#: Results of ``put`` that are not instants: the version is its key's latest (KIP-914, "put"); the record was refused.
 LATEST: Final = -1
 REFUSED: Final = -(2**63)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a put did; ``ends_us``, where its version stops being valid, is ``None`` if it was refused or is the latest.
+    """What a put did; ``ends_us``, the end of its version's validity, is ``None`` if it was refused or is the latest.
 
-    ``result`` is the number that the papers give. Of :data:`LATEST` and of a version that ends at -1 us it is the same.
+    ``result`` is the number that the KIPs define; it is the same for the latest version and for one that ends at -1 us.
     """
 
     is_refused: bool
@@ -63,7 +63,7 @@ class Reason(Enum):
 
 
 class _Chain(Timeline):
-    """A key's versions, and the scope of its last put."""
+    """The versions of a key, and the scope of its last put."""
 
     __slots__ = ("scope",)
 
@@ -77,12 +77,12 @@ class VersionedStore:
 
     Args:
         retention_us: How far back from stream time a version can be looked up; the latest never expires.
-        grace_us: How late a record may be and still be taken; ``None`` = the retention.
+        grace_us: How late a record may be and still be accepted; ``None`` = the retention.
         scope: What shares a stream time: a ``partition``, the whole ``store``, or each ``key`` alone.
-        first_stream_time_us: Stream time of a scope before its first record; ``None`` = whatever that one says.
+        first_stream_time_us: Stream time of a scope before its first record; ``None`` = it begins with that record.
 
     Raises:
-        ConfigurationError: a negative duration, or grace > retention.
+        ConfigurationError: a duration is negative, or grace > retention.
 
     Example:
         >>> store = VersionedStore(retention_us=100)
@@ -115,7 +115,7 @@ class VersionedStore:
         Returns:
             The microsecond at which the version stops being valid, :data:`LATEST`, or :data:`REFUSED` if it is older
             than stream time - grace; a refused record changes nothing and does not move stream time. An end at -1 us
-            looks like :data:`LATEST`: where that matters, ask :meth:`take`.
+            looks like :data:`LATEST`; if that matters, use :meth:`take`.
 
         Raises:
             RecordError: the key is null (R180).
@@ -123,7 +123,7 @@ class VersionedStore:
         return self.take(key, value, ts_us, partition).result
 
     def take(self, key: Hashable, value: Any, ts_us: int, partition: int = 0) -> Outcome:
-        """As :meth:`put`, with an outcome that tells the latest version from one that ends at -1 us."""
+        """Like :meth:`put`, but return an outcome that distinguishes the latest version from one that ends at -1 us."""
         if key is None:
             raise RecordError(f"A versioned store takes no null key; got one at {ts_us} us. Reject such records first.")
         scope = self._scope_of(key, partition)
@@ -136,7 +136,7 @@ class VersionedStore:
         return Outcome(is_refused=False, ends_us=chain.put(ts_us, value))
 
     def restore(self, key: Hashable, value: Any, ts_us: int, partition: int = 0) -> None:
-        """Put back a version that was stored before; it is never refused and only moves a key's own stream time."""
+        """Put back a version that was stored before; it is never refused, and moves only a stream time per key."""
         scope = self._scope_of(key, partition)
         self._chains.setdefault(key, _Chain(scope)).put(ts_us, value)
         if self._scope == "key":
@@ -158,12 +158,12 @@ class VersionedStore:
         return None if refused or isinstance(before, Reason) else before
 
     def latest(self, key: Hashable) -> Version | None:
-        """The newest version of a key, a tombstone included, or none."""
+        """The newest version of a key, which may be a tombstone, or ``None``."""
         chain = self._chains.get(key)
         return None if chain is None else Version(key, chain.values[-1], chain.times[-1], None)
 
     def get(self, key: Hashable) -> Version | None:
-        """The newest version, unless it is a tombstone."""
+        """The newest version of a key, or ``None`` if that is a tombstone."""
         version = self.latest(key)
         return None if version is None or version.value is None else version
 
@@ -172,13 +172,13 @@ class VersionedStore:
     ) -> Version | Reason:
         """The version valid at an instant, or why there is none (R138, R184).
 
-        Before the horizon (stream time - retention) only the latest version is served, if it began by then.
+        Before the horizon (stream time - retention) only the latest version is found, if it began by then.
 
         Args:
-            key: Whose.
-            at_us: When.
-            partition: Whose stream time counts; that of the key's last put if not given.
-            slowest: Whether that of the partition counts which is furthest behind, as for what upkeep removes.
+            key: The key.
+            at_us: The instant.
+            partition: The partition whose stream time counts; that of the key's last put if not given.
+            slowest: Whether the stream time of the slowest partition counts instead, as it does for upkeep.
         """
         chain = self._chains.get(key)
         if chain is None:
@@ -196,7 +196,7 @@ class VersionedStore:
         return Reason.TOMBSTONE if chain.values[place] is None else self._version(key, chain, place)
 
     def value_at(self, key: Hashable, at_us: int) -> Any:
-        """The value valid at an instant whatever the retention, ``None`` if there is none."""
+        """The value valid at an instant, regardless of the retention; ``None`` if there is none."""
         chain = self._chains.get(key)
         return None if chain is None else chain.value_at(at_us)
 
@@ -205,7 +205,7 @@ class VersionedStore:
     ) -> list[Version]:
         """Versions with a value that were valid at some instant of [from, to], newest first unless ``ascending``.
 
-        The one that began before ``from_us`` is included. Complete from the horizon on; older ones may be purged.
+        The version that began before ``from_us`` is included. Complete from the horizon on; older ones may be purged.
 
         Raises:
             ConfigurationError: the range ends before it begins.
@@ -221,15 +221,15 @@ class VersionedStore:
         return found if ascending else found[::-1]
 
     def stream_time_us(self, key: Hashable = None, partition: int = 0) -> int | None:
-        """The largest timestamp taken in the scope of a key; none before the first."""
+        """The stream time of a key's scope: its largest timestamp so far, at least the first stream time, if any."""
         return self._observed_us.get(self._scope_of(key, partition), self._first_us)
 
     def horizon_us(self, key: Hashable = None, partition: int = 0) -> int | None:
-        """The oldest instant of which the history is kept: stream time - retention."""
+        """The oldest instant whose history is kept: stream time - retention; ``None`` without a stream time."""
         return self._horizon_of(self._scope_of(key, partition))
 
     def keys(self) -> Iterable[Hashable]:
-        """Every key that has a version, in order of their first one."""
+        """Every key that has a version, in the order in which keys were first put."""
         return self._chains.keys()
 
     def __iter__(self) -> Iterator[Version]:
@@ -239,10 +239,10 @@ class VersionedStore:
                 yield self._version(key, chain, place)
 
     def purge(self) -> int:
-        """Forget what no look-up can serve any more; returns how many versions.
+        """Remove versions that no look-up can find any more, and return how many.
 
-        These are versions that ended by the horizon, and keys whose latest version is an older tombstone, since
-        deleted keys would live for ever. Never a latest value.
+        These are versions that ended by the horizon, and whole keys whose latest version is an older tombstone, since
+        deleted keys would otherwise stay for ever. A latest value is never removed.
         """
         removed = 0
         for key in list(self._chains):

@@ -1,16 +1,16 @@
 """The stream times of a stored table: what its commits tell, and what is left once Delta has cleaned its log.
 
 Every commit of the library carries the stream times after it. Delta keeps commits for ``delta.logRetentionDuration``
-(30 days) after they were made; where only others wrote since (an OPTIMIZE of the platform, say), the last one that
-tells them goes. A table with one scope, 0, then still says it by its rows: its newest ``validFrom``, which no upkeep
-removes. Where records come from several partitions, the rows do not tell whose they were, so such tables keep their
-stream times as a property as well: puts by hand write it, and for the batches of an application each pass of upkeep.
+(30 days); if only others have written since (an OPTIMIZE of the platform, say), the last commit with stream times is
+cleaned up. A table with only scope 0 can then still derive it from its rows: it is their newest ``validFrom``, which no
+upkeep removes. With several partitions, the rows do not show which one they came from, so such tables also keep their
+stream times as a property: puts by hand write it, and for the batches of an application each pass of upkeep does.
 
-A write judges by the stream times of one version and may land many later: what others moved in between, it does not
-say. So it says which version that was, and whoever reads it takes the largest of all that was told since.
+A write is judged by the stream times of one version and may land many versions later; what others moved in between, it
+does not say. So it says which version that was, and a reader takes the largest of all stream times since that version.
 
-The horizon follows the slowest scope, so it goes back where an older partition appears, or where the table is to keep
-history longer from now on, but not into what a purge has removed: that is kept as a property, too
+The horizon follows the slowest scope, so it goes back if an older partition appears, or if the table is to keep history
+longer from now on. But it never goes back into what a purge has removed: that is kept as a property, too
 (docs/decisions/0015-history-given-up-stays-given-up.md).
 """
 
@@ -34,7 +34,7 @@ from versioned.table_log import back_in_time, newest_commits, own_details, resto
 
 #: Table property: stream time per scope in microseconds, as JSON.
 KEPT: Final = "versioned.streamTimes"
-#: Table property: before which instant in microseconds a purge has removed what had expired.
+#: Table property: the instant, in microseconds, before which a purge has removed what had expired.
 PURGED: Final = "versioned.purgedBefore"
 _DETAIL: Final = "streamTimes"
 _AS_OF: Final = "streamTimesAsOf"
@@ -42,7 +42,7 @@ _LIMITS: Final = (10, 1_000, 100_000)
 
 Times = dict[int, int]
 Commits = Sequence[Row | Mapping[str, Any]]
-#: What a commit says beside its stream times: by which version they were judged.
+#: The detail of a commit with the table version by whose stream times it was judged.
 AsOf = Mapping[str, int]
 
 
@@ -55,7 +55,7 @@ def stream_times_of(
         spark: The session.
         target: The table.
         spec: Its contract.
-        commits: Its newest commits, if they are known: as many as :func:`commits_that_tell` gives.
+        commits: Its newest commits, if they are known: as many as :func:`commits_that_tell` returns.
     """
     told = _told(spark, target, commits_that_tell(spark, target) if commits is None else commits)
     if told:
@@ -72,7 +72,7 @@ def stream_times_of(
 
 
 def times_now(spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -> tuple[Times, AsOf]:
-    """The stream times as of :func:`stream_times_of`, and by which version they are told."""
+    """The stream times of :func:`stream_times_of`, and the table version at which they were read."""
     commits = commits_that_tell(spark, target)
     return stream_times_of(spark, target, spec, commits), as_of(commits)
 
@@ -80,15 +80,16 @@ def times_now(spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -
 def horizon_of(
     spark: SparkSession, target: TableRef, spec: VersionedTableSpec, times: Mapping[int, int], purged_us: int | None
 ) -> int | None:
-    """The oldest instant whose lookups are promised, as the spec tells it, but not before what a purge has removed.
+    """The oldest instant whose lookups are promised, by the spec, but not earlier than what a purge has removed.
 
     Args:
         spark: The session.
         target: The table.
         spec: Its contract.
         times: Its stream times.
-        purged_us: What :func:`purged_before` told with the spec. By one scope alone the horizon of a spec never goes
-            back, so that no later purge need be asked for; but a spec may keep history longer than the one before it.
+        purged_us: What :func:`purged_before` returned when the spec was read. With one scope the horizon of a spec
+            never goes back, so no later purge need be looked up; but a spec may keep history longer than its
+            predecessor.
     """
     horizon_us = spec.horizon_us(times)
     if horizon_us is None:
@@ -101,7 +102,7 @@ def horizon_of(
 def give_up(
     spark: SparkSession, target: TableRef, spec: VersionedTableSpec, horizon_us: int, details: Mapping[str, object]
 ) -> None:
-    """Keep that history before an instant is given up: another scope or a longer retention may bring the horizon back.
+    """Record that history before an instant is given up: a new scope or a longer retention could move the horizon back.
 
     Args:
         spark: The session.
@@ -127,7 +128,7 @@ def give_up(
 
 
 def purged_before(properties: Mapping[str, str]) -> int | None:
-    """Before which instant, in microseconds, a purge has removed what had expired, by a table's properties.
+    """The instant, in microseconds, before which a purge has removed what had expired, by a table's properties.
 
     >>> purged_before({"versioned.purgedBefore": "17"}), purged_before({})
     (17, None)
@@ -137,7 +138,7 @@ def purged_before(properties: Mapping[str, str]) -> int | None:
 
 
 def kept_times(properties: Mapping[str, str]) -> Times:
-    """The stream times that a table's properties tell.
+    """The stream times in a table's properties.
 
     >>> kept_times({"versioned.streamTimes": '{"3": 17}'}), kept_times({})
     ({3: 17}, {})
@@ -146,7 +147,7 @@ def kept_times(properties: Mapping[str, str]) -> Times:
 
 
 def as_of(commits: Commits) -> AsOf:
-    """By which version of a table its stream times are told, if they are by these commits, newest first.
+    """The detail with the table version of stream times that are read from these commits, newest first.
 
     >>> as_of([{"version": 7}, {"version": 6}])
     {'streamTimesAsOf': 7}
@@ -155,7 +156,7 @@ def as_of(commits: Commits) -> AsOf:
 
 
 def judged_version(details: Mapping[str, Any]) -> int | None:
-    """The version that :func:`as_of` tells among what a commit is to say.
+    """The version from :func:`as_of` among the details of a commit.
 
     >>> judged_version({"owner": None, "streamTimesAsOf": 7}), judged_version({})
     (7, None)
@@ -174,7 +175,7 @@ def newest_times(before: Mapping[int, int], moved: Mapping[int, int]) -> Times:
 
 
 def said_times(times: Mapping[int, int]) -> dict[str, dict[str, int]]:
-    """How a commit says stream times.
+    """Stream times as details of a commit.
 
     >>> said_times({3: 17})
     {'streamTimes': {'3': 17}}
@@ -183,15 +184,15 @@ def said_times(times: Mapping[int, int]) -> dict[str, dict[str, int]]:
 
 
 def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int], judged: AsOf) -> bool:
-    """Keep the stream times as a property, where the rows would not tell them: with any scope but 0.
+    """Keep the stream times as a property if the rows would not show them: if there is any scope but 0.
 
-    Those that others have kept meanwhile stay, where they are larger. A RESTORE takes the property back itself.
+    Larger ones that others have kept meanwhile stay. A RESTORE takes the property itself back.
 
     Args:
         spark: The session.
         target: The table.
-        times: Stream time per scope, as a commit of the table tells it.
-        judged: By which version.
+        times: Stream time per scope, as in a commit of the table.
+        judged: The table version at which they were read.
 
     Returns:
         Whether the property was written.
@@ -204,7 +205,7 @@ def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int], 
     given = iter([(times, judged)])
 
     def write() -> bool:
-        # Whoever came before this may have taken back what it was given: then the commits tell.
+        # On a retry, whoever wrote first may have taken back the given times, so read them from the commits.
         moved, seen = next(given, None) or _told_now(spark, target)
         kept = kept_times(properties_of(spark, target))
         newest = newest_times(kept, moved)
@@ -220,19 +221,19 @@ def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int], 
 
 
 def keep_told_times(spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -> bool:
-    """As :func:`keep_times`, of what the newest commits of a table tell: for upkeep, since batches only tell them."""
+    """Like :func:`keep_times`, with the times in the newest commits: for upkeep, since batches do not keep them."""
     return keep_times(spark, target, *times_now(spark, target, spec))
 
 
 def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int]]:
-    """What commits, newest first, tell of stream times; those that a RESTORE took back do not count.
+    """The stream times in commits, newest first; commits that a RESTORE took back do not count.
 
-    Neither does upkeep that was begun before a RESTORE and ended behind it, such as a VACUUM, where the RESTORE took
-    back by what it was judged.
+    Neither does upkeep, such as a VACUUM, that began before a RESTORE and ended after it, if the RESTORE took back the
+    version by which it was judged.
 
-    A RESTORE to an instant does not say what it took back, nor does another table in this one's place. Of a table with
-    one scope nothing below it counts, since the rows tell its stream time; of others all does, since the rows do not
-    tell whose they were.
+    A RESTORE to an instant does not say what it took back, nor does replacing the table by another one. For a table
+    with one scope, nothing before that counts, since the rows show its stream time; for others everything counts, since
+    their rows do not show which scope they came from.
 
     >>> said = '{"versioned": {}, "details": {"streamTimes": {"0": 9}}}'
     >>> undone = {"version": 1, "operation": "WRITE", "userMetadata": said}
@@ -244,7 +245,7 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
 
 
 def _that_count(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The details of the commits that :func:`told_times` goes by."""
+    """The details of the commits that count for :func:`told_times`."""
     rows = list(commits)
     restored = {row["version"]: restored_version(row) for row in rows if takes_back(row)}
     told, newest, counted = [], None, None
@@ -253,7 +254,7 @@ def _that_count(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, An
             continue
         own = own_details(row) or {}
         said = own.get("details", {})
-        # A put that was made anew behind a RESTORE has moved stream time itself.
+        # Only upkeep is ignored: a put that was retried after a RESTORE has moved stream time itself.
         is_upkeep = own.get("versioned") == {}
         if said.get(_DETAIL) and not (is_upkeep and _is_overtaken(said.get(_AS_OF), row["version"], restored)):
             told.append(said)
@@ -268,14 +269,14 @@ def _that_count(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, An
 
 
 def _is_overtaken(judged: int | None, landed: int, restored: Mapping[int, int | None]) -> bool:
-    """Whether a RESTORE came between the version by which a commit was judged and the commit, and took that back."""
+    """Whether a RESTORE took back the version by which a commit was judged, before that commit landed."""
     return judged is not None and any(
         judged < version < landed and (to is None or to < judged) for version, to in restored.items()
     )
 
 
 def commits_that_tell(spark: SparkSession, target: TableRef) -> Commits:
-    """The newest commits of a table, among which one of this library is almost always, whatever upkeep did since."""
+    """The newest commits of a table: so many that one of this library is nearly always among them."""
     return newest_commits(spark, target, _LIMITS[0])
 
 
@@ -285,12 +286,12 @@ def _told_now(spark: SparkSession, target: TableRef) -> tuple[Times, AsOf]:
 
 
 def _told(spark: SparkSession, target: TableRef, commits: Commits) -> Times:
-    """The largest that the newest commits tell: all since the version by which the newest of them was judged."""
+    """The largest stream times in all commits since the version by which the newest of them was judged."""
     further = _LIMITS[1:] if len(commits) >= _LIMITS[0] else ()
     known = commits
     for known in chain([commits], back_in_time(spark, target, further)):
         told = _that_count(known)
-        # What was told before that version is in the times that were read at it.
+        # What earlier commits say is included in the times that were read at that version.
         if told and known[-1]["version"] <= told[0].get(_AS_OF, known[-1]["version"]) + 1:
             break
     return _largest(told_times(known))

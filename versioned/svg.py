@@ -21,7 +21,7 @@ _NARROW: Final = frozenset(" .,:;!'|()[]{}ijlftI1-·")
 
 
 def xml_text(value: object) -> str:
-    """Any value as text of XML or of an attribute; what XML cannot hold becomes U+FFFD.
+    """Any value as text for XML content or attributes; characters that XML cannot hold become U+FFFD.
 
     Example:
         >>> xml_text('a<b & "c"') + xml_text(chr(0))
@@ -31,7 +31,7 @@ def xml_text(value: object) -> str:
 
 
 def text_width(words: str, size: float) -> float:
-    """About how wide words are in pixels; rather too wide than too narrow.
+    """The estimated width of words in pixels, rather too wide than too narrow.
 
     Example:
         >>> text_width("il", 10) < text_width("ab", 10) < text_width("\u6771\u4eac", 10)
@@ -60,13 +60,13 @@ def shortened(words: str, width: float, size: float) -> str:
 def text(
     x: float, y: float, words: str, *, size: float = 11.5, fill: str = INK, title: str = "", **attributes: str
 ) -> str:
-    """A line of text, with what it says when pointed at; an attribute's underscores stand for hyphens."""
+    """A line of text, with a tooltip; underscores in attribute names stand for hyphens."""
     sides: dict[str, object] = {"x": x, "y": y, "font-size": size, "fill": fill}
     return _element("text", {**sides, **attributes}, _title(title) + xml_text(words))
 
 
 def rect(x: float, y: float, width: float, height: float, fill: str, title: str = "", **attributes: str) -> str:
-    """A rectangle, with what it says when pointed at; ``class_`` is its class."""
+    """A rectangle, with a tooltip; ``class_`` is its class."""
     sides: dict[str, object] = {"x": x, "y": y, "width": width, "height": height, "fill": fill}
     return _element("rect", {**sides, **attributes}, _title(title))
 
@@ -78,12 +78,12 @@ def line(start: tuple[float, float], end: tuple[float, float], stroke: str = RUL
 
 
 def path(steps: str, **attributes: str) -> str:
-    """A path; an attribute's underscores stand for hyphens."""
+    """A path; underscores in attribute names stand for hyphens."""
     return _element("path", {"d": steps, **attributes}, "")
 
 
 def number(value: float) -> str:
-    """A coordinate, to a hundredth of a pixel.
+    """A coordinate as text, rounded to a hundredth of a pixel.
 
     Example:
         >>> number(3.0), number(2.345)
@@ -93,7 +93,7 @@ def number(value: float) -> str:
 
 
 def compact(value: int) -> str:
-    """A round number in short, for a scale.
+    """A round number in short form, for a scale.
 
     Example:
         >>> compact(1_000), compact(20_000), compact(1_500_000), compact(10**15)

@@ -1,9 +1,9 @@
 """System time of a versioned table: what it knew at an instant, also after VACUUM (docs/decisions/0010).
 
-A table made with ``system_history=True`` has a second table beside it, ``<name>_known``: one row per accepted put, with
-``systemFrom``, the instant from which on it was known. Rows are only ever appended. Since a version ends where the next
-one of its key begins, the puts known at an instant say all that the table said then; nothing that was superseded has to
-be found, closed or moved.
+A table made with ``system_history=True`` has a second table beside it, ``<name>_known``, with one row per accepted put
+and its ``systemFrom``, the instant since which it has been known. Rows are only ever appended. Since a version ends
+where the next one of its key begins, the puts known at an instant determine everything that the table said then; no
+superseded row has to be found, closed or moved.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from versioned.sql_types import nullable, sql_properties
 from versioned.statistics import hide
 from versioned.table_details import is_missing, properties_of
 
-#: Table property: whose system history a table is.
+#: Table property: the table whose system history this is.
 KNOWN_OF: Final = "versioned.knownOf"
 _RANK: Final = "_rank"
 
@@ -48,23 +48,23 @@ def make_versioned(
         spark: The session.
         target: The table, under its whole name.
         columns: Names and types of its key and value columns.
-        spec: What it promises.
+        spec: Its spec.
         hidden: Columns of which no statistics are kept; those that it does not have make no difference.
-        or_take: Whether a table that somebody else made meanwhile will do, as of
+        or_take: Whether a table that somebody else made meanwhile will do, as for
             :func:`~versioned.making.make_table`.
 
     Returns:
-        Whether it was made here; False for one that is taken.
+        Whether it was made here; False if somebody else's is taken.
 
     Raises:
-        ConfigurationError: a key column is missing or of a type that is not allowed, or a table is there already.
+        ConfigurationError: a key column is missing or of a type that is not allowed, or a table exists already.
     """
     try:
         check_new(spark, target, columns, spec)
         if spec.system_history:
             create_known(spark, target, columns, spec, hidden, or_take=or_take)
     except ConfigurationError:
-        # Once the other one has made both, its system history may have rows already.
+        # Somebody else has made both tables, and their system history may already have rows.
         if or_take and not is_unmade(spark, target):
             return False
         raise
@@ -86,13 +86,13 @@ def create_known(
         spark: The session.
         target: The versioned table.
         columns: Names and types of its key and value columns.
-        spec: What it promises.
+        spec: Its spec.
         hidden: Columns of which no statistics are kept.
-        or_take: As of :func:`make_versioned`.
+        or_take: As for :func:`make_versioned`.
 
     Raises:
-        ConfigurationError: there is one already, and it has rows: of another table that was deleted; or a table that is
-            no system history.
+        ConfigurationError: there is one already with rows, of a table that was deleted; or the table there is not a
+            system history.
     """
     known = known_target(target)
     stored, said = _columns_of_puts(columns, spec), {KNOWN_OF: target.short_name}
@@ -102,7 +102,7 @@ def create_known(
     rows = read_table(spark, known)
     _check_free(known, target, is_ours=KNOWN_OF in properties_of(spark, known), is_empty=rows.isEmpty())
     if _shape(rows.schema) != _shape(stored):
-        # Of a table that was never put into, or was never made.
+        # It is empty: nothing was ever put into its table, or that was never made.
         replace_table(spark, create_table(known, stored, properties=said))
     if hidden:
         hide(spark, known, hidden)
@@ -119,7 +119,7 @@ def _check_free(known: TableRef, target: TableRef, *, is_ours: bool, is_empty: b
 
 
 def _columns_of_puts(columns: StructType, spec: VersionedTableSpec) -> StructType:
-    """The columns of ``<name>_known``, given at least those of keys and values."""
+    """The columns of ``<name>_known``, from columns that include those of keys and values."""
     types = {field.name: field.dataType for field in columns.fields}
     own = {spec.valid_from: TimestampType(), SYSTEM_FROM: TimestampType(), DELETED: BooleanType()}
     never_null = {*spec.keys, *own}
@@ -133,23 +133,23 @@ def _shape(columns: StructType) -> list[tuple[str, DataType]]:
 
 
 def check_known(spark: SparkSession, target: TableRef, spec: VersionedTableSpec, columns: StructType) -> None:
-    """Refuse a table whose system history is not beside it: a put would begin another one, with a gap.
+    """Refuse a table whose system history is not beside it: a put would begin a new one, with a gap.
 
     Args:
         spark: The session.
         target: The versioned table.
-        spec: What it promises.
+        spec: Its spec.
         columns: Its columns.
 
     Raises:
-        ConfigurationError: it is missing, or there is one that does not fit; says how to give it the table's name.
+        ConfigurationError: the system history is missing or does not fit; the message says how to mend that.
     """
     known = known_target(target)
     if not spec.system_history:
         return
     if not is_missing(spark, known):
         found, wanted = read_table(spark, known).schema, _columns_of_puts(columns, spec)
-        # It gets new columns first, and has them still where the table was restored: they are null from then on.
+        # It gets new columns first, and keeps them when the table is restored to before that; then they stay null.
         if dict(_shape(found)).items() >= dict(_shape(wanted)).items():
             return
         raise ConfigurationError(
@@ -171,12 +171,12 @@ def check_known(spark: SparkSession, target: TableRef, spec: VersionedTableSpec,
 
 
 def known_rows(puts: DataFrame, spec: VersionedTableSpec, known_at: Column) -> DataFrame:
-    """The versions that were known at an instant, as the table held them then; purged ones included.
+    """The versions that the table held at an instant of system time, including those purged since.
 
     Args:
         puts: The rows of the table ``<name>_known``.
         spec: The versioned table.
-        known_at: System time, inclusive.
+        known_at: The instant of system time, inclusive.
 
     Returns:
         Keys, validFrom, validTo, values, ``deleted``.
@@ -190,7 +190,7 @@ def known_rows(puts: DataFrame, spec: VersionedTableSpec, known_at: Column) -> D
 
 
 def next_system_us(spark: SparkSession, target: TableRef) -> int:
-    """The earliest system time of a put from outside a stream: now, but later than all that is known already."""
+    """The earliest system time for a put outside a stream: now, but later than everything known already."""
     now = instant_us(datetime.now(timezone.utc))
     newest: Mapping[str, int | None] = (
         read_table(spark, known_target(target)).agg(F.unix_micros(F.max(SYSTEM_FROM)).alias("us")).collect()[0].asDict()
@@ -199,5 +199,5 @@ def next_system_us(spark: SparkSession, target: TableRef) -> int:
 
 
 def _within_catalog(table: TableRef) -> TableRef:
-    """A table as a RENAME takes it: Spark's own catalog knows its schemas only without its name before them."""
+    """A table's name for RENAME: in Spark's own catalog, without the name of the catalog."""
     return TableRef(parts=table.parts[1:]) if table.parts[:1] == ("spark_catalog",) else table

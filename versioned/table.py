@@ -64,7 +64,7 @@ from versioned.verify import VerificationReport, verify_frame
 from versioned.written import OWNER, check_owner, newest, owner_of
 
 _LOG: Final = logging.getLogger(__name__)
-#: How often a put is judged anew because another one came in between.
+#: How often a put is tried, and judged again, if others come in between.
 _TRIES: Final = 4
 
 
@@ -172,7 +172,7 @@ class VersionedTable:
         columns = read_table(spark, ref).columns if is_widened(properties) else ()
         spec = VersionedTableSpec.from_properties(properties, str(ref), columns)
         opened = cls(spark, ref, spec, properties)
-        opened._columns()  # They are checked.
+        opened._columns()  # Checks them.
         return opened
 
     @property
@@ -491,7 +491,7 @@ class VersionedTable:
         """
         times, judged = self._times_now()
         upkeep.vacuum(self._spark, self._target, retain, {**said_times(times), **judged})
-        # A table that is only looked after may lose its last commit that tells them.
+        # If a table gets nothing but upkeep, its last commit with stream times may be cleaned from the log.
         keep_times(self._spark, self._target, times, judged)
 
     def register_sql(self, name: str | None = None, *, temporary: bool = True, version: int | None = None) -> list[str]:
@@ -511,7 +511,7 @@ class VersionedTable:
         return register_sql(self._spark, self._target, self._spec, name, temporary=temporary, version=version)
 
     def _columns(self) -> StructType:
-        """The table's columns, which must be those of this handle still, and of its system history if it has one."""
+        """The table's columns, checked against this handle's spec and against the system history, if it has one."""
         columns = versions_table(self._spark, self._target, self._spec).schema
         check_known(self._spark, self._target, self._spec, columns)
         return columns
@@ -524,19 +524,19 @@ class VersionedTable:
         return can_be_named(keys) and not hides_any(properties, keys)
 
     def _said(self) -> dict[str, object]:
-        """What every commit of this library says, so that the newest ones always tell it."""
+        """The stream times as details that every commit of this library carries, so that the newest ones have them."""
         times, judged = self._times_now()
         return {**said_times(times), **judged}
 
     def _times_now(self) -> tuple[dict[int, int], AsOf]:
-        """The stream times, and of which version they are."""
+        """The stream times, and the table version at which they were read."""
         return times_now(self._spark, self._target, self._spec)
 
     def _keep(self, times: Mapping[int, int], judged: AsOf) -> None:
-        """Keep the stream times behind a write that has landed: its commit tells them, so it does not fail for that."""
+        """Keep the stream times after a write that has landed; a failure is only logged, since its commit has them."""
         try:
             keep_times(self._spark, self._target, times, judged)
-        except Exception:  # of whatever kind: the rows are in the table
+        except Exception:  # of any kind: the rows are in the table
             _LOG.warning("%s does not keep its stream times; the next put or vacuum does.", self._target, exc_info=True)
 
     def _known(self, at: datetime) -> DataFrame:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 _VIEW: Final = "EXPECT_TABLE_NOT_VIEW"
-#: Why nothing can be told of a path at which there is no table.
+#: Errors that say that there is no table at a path.
 _MISSING: Final = (
     "DELTA_MISSING_DELTA_TABLE",
     "DELTA_TABLE_NOT_FOUND",
@@ -30,7 +30,7 @@ def is_missing(session: SparkSession, target: TableRef) -> bool:
 
 
 def detail_of(session: SparkSession, target: TableRef) -> Row | None:
-    """What DESCRIBE DETAIL tells of a table; None if there is none yet.
+    """The row of DESCRIBE DETAIL for a table; None if there is no table yet.
 
     Raises:
         NotAVersionedTableError: it is a view.
@@ -48,17 +48,17 @@ def detail_of(session: SparkSession, target: TableRef) -> Row | None:
 
 
 def detail_there(session: SparkSession, target: TableRef) -> Row:
-    """As :func:`detail_of`, of a table that is there."""
-    # The whole row as the command gives it: to select from it would be a Spark job.
+    """Like :func:`detail_of`, for a table that exists."""
+    # Collect the whole row: selecting from it would be a Spark job.
     return session.sql(f"DESCRIBE DETAIL {target.sql}").collect()[0]
 
 
 def properties_of(session: SparkSession, target: TableRef) -> Mapping[str, str]:
-    """The properties of a table that is there."""
+    """The properties of a table that exists."""
     told: dict[str, str] = detail_there(session, target)["properties"]
     return told
 
 
 def set_properties(session: SparkSession, target: TableRef, properties: Mapping[str, str]) -> None:
-    """Set properties of a table that is there, in one commit; others stay as they are."""
+    """Set properties of a table that exists, in one commit; others stay as they are."""
     session.sql(f"ALTER TABLE {target.sql} SET {sql_properties(properties)}")

@@ -16,26 +16,26 @@ from versioned.replay import without_origin
 if TYPE_CHECKING:
     from pyspark.sql import Column, Row, SparkSession
 
-#: What is asked of the history of a table.
+#: The columns that are read from the history of a table.
 _TOLD: Final = ("version", "timestamp", "operation", "operationParameters", "operationMetrics", "userMetadata")
-#: How far back a search goes at most, and so many of these commits are looked at at a time.
+#: How many commits back a search goes at most, and how many of them are looked at at a time.
 _MOST: Final = 100_000
 _PAGE: Final = 10_000
 _COMPACTION: Final = "OPTIMIZE"
-#: What changes rows in place: by this library, or by others.
+#: Operations that change rows of a table, by this library or by others.
 _CHANGING: Final = frozenset({"WRITE", "STREAMING UPDATE", "MERGE", "UPDATE", "DELETE", "TRUNCATE", "COPY INTO"})
-#: The version at which this process saw a table last; merely where to look first.
+#: The version at which this process last saw a table; only a hint where to look first.
 _SEEN: Final[dict[TableRef, int]] = {}
-#: How many commits behind that are looked at before the history is asked.
+#: How many commits after that are looked at before the history is asked.
 _LOOKED_AHEAD: Final = 3
 
 
 @dataclass(frozen=True)
 class Landed:
-    """A commit that is in the table: its version, what it said of itself, and when it was made, in microseconds.
+    """A commit that is in the table: its version, its details, and when it was made, in microseconds.
 
-    That lies behind the landing of the last commit that it had to wait for, or was made anew for. The log says it by
-    the writer's clock, the history by that of the file system, which may be some milliseconds behind.
+    That time is after the landing of the last commit that it waited for or was retried for. The log has it by the
+    writer's clock, the history by that of the file system, which may be some milliseconds behind.
     """
 
     version: int
@@ -44,19 +44,19 @@ class Landed:
 
 
 def remember(target: TableRef, version: int) -> None:
-    """Where this process saw a table last; its next commit is looked for behind it first."""
+    """Remember the version at which this process last saw a table; its next commit is first looked for after it."""
     _SEEN[target] = version
 
 
 def recall(target: TableRef, version: int) -> None:
-    """Where another process saw a table last; what this one saw itself is newer."""
+    """Remember where another process last saw a table, unless this process has seen it itself, which is newer."""
     _SEEN.setdefault(target, version)
 
 
 def next_own(session: SparkSession, target: TableRef, identity: Mapping[str, Any]) -> Landed | None:
-    """The write's newest commit among the next behind what was seen last; the history takes thrice as long.
+    """The newest commit of a write among the few after the version seen last; the history takes three times as long.
 
-    None says nothing: the table may have been replaced, or written by many others since.
+    None does not mean that it is not there: the table may have been replaced, or written many times by others.
     """
     if target not in _SEEN:
         return None
@@ -74,10 +74,10 @@ def next_own(session: SparkSession, target: TableRef, identity: Mapping[str, Any
 
 
 def recent(session: SparkSession, target: TableRef, back: int) -> list[Mapping[str, Any]] | None:
-    """The newest commits, newest first, as the log's files tell them: from ``back`` before the one seen here last.
+    """The newest commits, newest first, from the log's files: beginning ``back`` versions before the one seen last.
 
     Returns:
-        None where only the history tells them: of a table not seen yet, or written by many others since.
+        None if only the history has them: for a table not seen yet, or written many times by others since.
     """
     seen = _SEEN.get(target)
     if seen is None:
@@ -85,7 +85,7 @@ def recent(session: SparkSession, target: TableRef, back: int) -> list[Mapping[s
     asked = range(max(seen - back, 0), seen + 2 + _LOOKED_AHEAD)
     infos = commit_infos(session, target, asked, seen)
     newest = max(infos, default=-1)
-    # One that is missing among them may be a commit that says nothing of itself; behind the last there may be more.
+    # A missing one may be a commit without any info; after the last one there may be more.
     if newest < seen or newest == asked[-1] or newest - min(infos) >= len(infos):
         return None
     remember(target, newest)
@@ -93,7 +93,7 @@ def recent(session: SparkSession, target: TableRef, back: int) -> list[Mapping[s
 
 
 def newest_commits(session: SparkSession, target: TableRef, number: int) -> Sequence[Row | Mapping[str, Any]]:
-    """So many of the newest commits or a few more, newest first: as :func:`recent` tells them, else by the history."""
+    """The ``number`` newest commits, or a few more, newest first: from :func:`recent`, or else from the history."""
     told = recent(session, target, number)
     if told is not None:
         return told
@@ -104,7 +104,7 @@ def newest_commits(session: SparkSession, target: TableRef, number: int) -> Sequ
 
 
 def newest_own(session: SparkSession, target: TableRef, identity: Mapping[str, Any] | None = None) -> Landed | None:
-    """The newest commit of this library, or of the one write of that identity; maintenance may lie on top of it."""
+    """The newest commit of this library, or of the write with that identity; maintenance may have come after it."""
     for rows in back_in_time(session, target, (3, 100, 100_000)):
         for row in rows:
             said = own_details(row)
@@ -114,13 +114,13 @@ def newest_own(session: SparkSession, target: TableRef, identity: Mapping[str, A
 
 
 def commits_between(session: SparkSession, target: TableRef, known: int, landed: int) -> list[Row | Mapping[str, Any]]:
-    """The commits behind one version of a table and before another, newest first, as far as its log has them.
+    """The commits between two versions of a table, newest first, as far as its log has them.
 
     Args:
         session: The session.
         target: The table.
-        known: The older version. With nothing between the two, nothing is read.
-        landed: The newer one.
+        known: The older version, exclusive. If nothing lies between the two, nothing is read.
+        landed: The newer version, exclusive.
     """
     asked = range(known + 1, landed)
     infos = commit_infos(session, target, asked, asked[-1]) if asked else {}
@@ -134,13 +134,13 @@ def commits_between(session: SparkSession, target: TableRef, known: int, landed:
 
 
 def told_so_far(session: SparkSession, target: TableRef) -> dict[str, Any]:
-    """What the newest commit of this library told, but not of which batch it was: the next one goes on telling it."""
+    """The details of the newest commit of this library, without those of its batch; the next commit repeats them."""
     newest = newest_own(session, target)
     return {} if newest is None else without_origin(newest.details)
 
 
 def back_in_time(session: SparkSession, target: TableRef, limits: Iterable[int]) -> Iterator[list[Row]]:
-    """So many of the newest commits, and then more, until they are all; for who stops where they tell enough."""
+    """The newest commits, more at each step, until these are all; the caller stops when it has enough."""
     for limit in limits:
         rows = history(session, target, limit)
         yield rows
@@ -155,7 +155,7 @@ def history(session: SparkSession, target: TableRef, limit: int, only: Column | 
         session: The session.
         target: The table.
         limit: How many are looked at.
-        only: A condition on those that are told, for one small Spark job; None = all.
+        only: A condition on those that are returned, at the cost of one small Spark job; None = all.
     """
     told = session.sql(f"DESCRIBE HISTORY {target.sql} LIMIT {int(limit)}")
     return (told if only is None else told.where(only)).select(*_TOLD).collect()
@@ -164,8 +164,8 @@ def history(session: SparkSession, target: TableRef, limit: int, only: Column | 
 def every_commit(session: SparkSession, target: TableRef) -> Iterator[Row]:
     """All commits of a table, newest first: version, operation and userMetadata.
 
-    Delta holds them all, which may be gigabytes as Python's objects; so they come page by page, and whoever looks at
-    them keeps what is needed. Each page behind the first is a small Spark job or two, so pages are large.
+    As Python objects all of them could take gigabytes, so they come page by page, and the caller keeps what it needs.
+    Each page after the first is a small Spark job or two, so pages are large.
     """
     told = session.sql(f"DESCRIBE HISTORY {target.sql} LIMIT {_MOST}").select("version", "operation", "userMetadata")
     below = told
@@ -178,11 +178,11 @@ def every_commit(session: SparkSession, target: TableRef) -> Iterator[Row]:
 
 
 def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a commit of this library says of itself; None for any other commit, whatever it says.
+    """The metadata of a commit of this library; None for any other commit, whatever metadata it has.
 
-    What Delta commits by itself in the session of a MERGE, or while maintenance says something there, carries their
-    metadata too: a table that another thread makes, and the compaction behind a write. No CREATE of this library says
-    anything, and no OPTIMIZE of it is a write's.
+    While a MERGE or maintenance has set metadata in its session, other commits of that session carry it too: a table
+    that another thread makes, and Delta's own compaction after a write. These are told apart: no CREATE of this library
+    has metadata, and none of its OPTIMIZE commits belongs to a write.
     """
     operation = str(row["operation"])
     try:
@@ -196,13 +196,13 @@ def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _made_us(row: Row | Mapping[str, Any]) -> int:
-    """When a commit was made: the log tells milliseconds; the history an instant, collected in this process's zone."""
+    """When a commit was made: the log has milliseconds, the history an instant collected in this process's zone."""
     told = row["timestamp"]
     return instant_us(told.astimezone(timezone.utc)) if isinstance(told, datetime) else (told or 0) * 1_000
 
 
 def takes_back(row: Row | Mapping[str, Any]) -> bool:
-    """Whether a commit gave a table the rows of another version or of another table, whatever was written before it.
+    """Whether a commit gave a table the rows of another version or of another table.
 
     >>> takes_back({"operation": "RESTORE"}), takes_back({"operation": "CLONE"}), takes_back({"operation": "WRITE"})
     (True, True, False)
@@ -212,7 +212,7 @@ def takes_back(row: Row | Mapping[str, Any]) -> bool:
 
 
 def is_foreign(row: Row | Mapping[str, Any]) -> bool:
-    """Whether a commit changed rows and is none of this library.
+    """Whether a commit changed rows and is not of this library.
 
     >>> is_foreign({"operation": "DELETE", "userMetadata": None}), is_foreign({"operation": "OPTIMIZE"})
     (True, False)
@@ -221,8 +221,8 @@ def is_foreign(row: Row | Mapping[str, Any]) -> bool:
 
 
 def restored_version(row: Row | Mapping[str, Any]) -> int | None:
-    """The version that a RESTORE made a table's newest again; None if it was told an instant, or is no RESTORE."""
-    # A number in the log, a text in the history.
+    """The version that a RESTORE restored; None if it was given an instant, or the commit is not a RESTORE."""
+    # It is a number in the log, and text in the history.
     version = str((row["operationParameters"] or {}).get("version"))
     return int(version) if version.isdigit() else None
 

@@ -1,6 +1,6 @@
 """Instants on a line: where they lie in a picture, and at which round ones it has its ticks. Pure.
 
-Everything is UTC, and of the years 1 to 9999, which is what calendars know.
+Everything is in UTC and in the years 1 to 9999, which is what Python's calendar supports.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MONDAY_US: Final = instant_us(datetime(2000, 1, 3))
 
 @dataclass(frozen=True)
 class Tick:
-    """A round instant, and what is written there: the instant, and the day or year it is in if that is a new one."""
+    """A round instant and its label: the instant, and the day or year it is in if that differs from the tick before."""
 
     at_us: int
     text: str
@@ -55,12 +55,12 @@ class TimeAxis:
     right: float
 
     def x(self, at_us: int) -> float:
-        """Where an instant lies; instants outside lie on the nearer edge."""
+        """The pixel position of an instant; one outside the axis lies on the nearer edge."""
         inside = min(max(at_us, self.start_us), self.end_us)
         return self.left + (self.right - self.left) * (inside - self.start_us) / max(self.end_us - self.start_us, 1)
 
     def ticks(self, apart: float = 90) -> tuple[Tick, ...]:
-        """Round instants, at least so many pixels apart; the one instant there is, if there is but one."""
+        """Round instants, at least ``apart`` pixels from each other; if the axis is a single instant, that one."""
         if self.end_us <= self.start_us:
             return (Tick(self.start_us, *_clock_words(self.start_us, _finest(self.start_us))),)
         wanted_us = (self.end_us - self.start_us) * apart / (self.right - self.left)
@@ -74,7 +74,7 @@ class TimeAxis:
 
     def _months(self, step: int) -> Iterator[int]:
         first, last = instant(self.start_us), instant(self.end_us)
-        # There is no year 0: of steps of years the first one is left out there.
+        # There is no year 0, so a tick that would lie there is left out.
         for month in range(max(first.year * 12 // step, 1) * step, last.year * 12 + last.month, step):
             at_us = instant_us(datetime(month // 12, month % 12 + 1, 1))
             if self.start_us <= at_us <= self.end_us:
@@ -82,7 +82,7 @@ class TimeAxis:
 
 
 def is_null(value: Any) -> bool:
-    """Whether it is what tables and pandas have for null.
+    """Whether a value is what tables and pandas have for null.
 
     Example:
         >>> is_null(None), is_null(float("nan")), is_null(0)
@@ -90,7 +90,7 @@ def is_null(value: Any) -> bool:
     """
     try:
         return value is None or bool(value != value)
-    except TypeError:  # pandas' NA, of which nobody knows whether it is equal to anything
+    except TypeError:  # pandas' NA, whose comparisons are neither true nor false
         return True
 
 
@@ -120,7 +120,7 @@ def given_us(value: Any, name: str) -> int | None:
 
 
 def instant_text(at_us: int) -> str:
-    """An instant, exactly.
+    """The exact text of an instant.
 
     Example:
         >>> instant_text(1), instant_text(86_400_000_000)
@@ -142,7 +142,7 @@ def _clock_words(at_us: int, step_us: int) -> tuple[str, str]:
 
 
 def _finest(at_us: int) -> int:
-    """The longest unit that tells an instant exactly."""
+    """The longest unit of which an instant is a whole multiple."""
     return next((unit_us for unit_us in (_DAY, _MIN, _S, _MS) if at_us % unit_us == 0), 1)
 
 
@@ -152,6 +152,6 @@ def _calendar_words(at_us: int, months: int) -> tuple[str, str]:
 
 
 def _told(words: list[tuple[int, str, str]]) -> tuple[Tick, ...]:
-    """The second line only where it changes."""
+    """Make ticks from labels, keeping the second line only where it changes."""
     first = [Tick(*words[0])] if words else []
     return (*first, *(Tick(us, said, now if now != was else "") for (_, _, was), (us, said, now) in pairwise(words)))

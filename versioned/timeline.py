@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Timeline:
-    """Starts and values at the same positions; a null value is a version like any other.
+    """The versions of a key: starts and values at the same positions; a null value is a version like any other.
 
     Example:
         >>> line = Timeline()
@@ -24,7 +24,7 @@ class Timeline:
         self.values: list[Any] = []
 
     def put(self, ts_us: int, value: Any) -> int | None:
-        """Add a version, or replace the one that starts there; gives the start of the next one."""
+        """Add a version, or replace the one with the same start, and return the start of the next one."""
         place = bisect_left(self.times, ts_us)
         if place < len(self.times) and self.times[place] == ts_us:
             self.values[place] = value
@@ -43,7 +43,7 @@ class Timeline:
         return None if place < 0 else self.values[place]
 
     def ends(self, place: int) -> int | None:
-        """When the version at a position stops being valid; none for the latest."""
+        """When the version at a position stops being valid; ``None`` for the latest."""
         return self.times[place + 1] if place + 1 < len(self.times) else None
 
     def next_start(self, ts_us: int) -> int | None:
@@ -51,7 +51,7 @@ class Timeline:
         return self.ends(self.place_at(ts_us))
 
     def starts(self, from_us: int, to_us: int | None) -> list[int]:
-        """The starts in [from, to]; up to the latest without ``to_us``."""
+        """The starts in [from, to]; without ``to_us``, up to the latest."""
         end = len(self.times) if to_us is None else bisect_right(self.times, to_us)
         return self.times[bisect_left(self.times, from_us) : end]
 

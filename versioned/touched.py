@@ -1,11 +1,12 @@
 """Which rows a put replaces: all current ones, or those of the keys that it touches.
 
-Replacing all current rows costs as much as there are, however few records came. A table with deletion vectors, in which
-Delta marks single rows as removed, lets a small batch replace the rows of its own keys instead. What it leaves behind,
-small files and marked rows, makes reading slower, so from time to time a put replaces all current rows again.
+The cost of replacing all current rows depends on their number, however few records came. In a table with deletion
+vectors, where Delta marks single rows as removed, a small batch replaces only the rows of its own keys instead. This
+leaves small files and marked rows behind, which make reading slower, so from time to time a put replaces all current
+rows again.
 
-The keys are named in the predicate of the write by a hash: a text that any key type has, and short enough for Delta's
-log, which keeps it. Rows of another key with the same hash are written again as they are.
+The predicate of the write names the keys by a hash, which exists for any key type and is short enough for Delta's log,
+which keeps it. Rows of another key with the same hash are written again unchanged.
 """
 
 from __future__ import annotations
@@ -36,16 +37,17 @@ from versioned.table_log import own_details
 
 #: Delta's own property of a table in which single rows can be marked as removed.
 DELETION_VECTORS: Final = "delta.enableDeletionVectors"
-#: The feature of a table in which there may be such rows: it stays when the property is switched off.
+#: The table feature that such rows may exist; it stays when the property is switched off.
 MARKED_ROWS: Final = "deletionVectors"
-#: Keys of more records are not named: the log keeps about ten bytes for each, and Spark reads them. A MERGE finds them.
+#: Keys of more records are not named: the log keeps about ten bytes for each, and Spark parses them. A MERGE is used.
 MOST_NAMED: Final = 10_000
-#: With fewer current rows for each record all of them are replaced; a MERGE takes longer than replacing, and is only
-#: worth what it does not write.
+#: With fewer current rows per record, all of them are replaced. A MERGE takes longer than replacing the same rows, and
+#: pays only through the rows that it does not write.
 ROWS_PER_NAMED: Final = 50
 ROWS_PER_MERGED: Final = 100
-#: All are replaced again after one put for each so many rows, so many puts at most, and once records for a part of the
-#: rows came. The small files of a put, and the marks, take 0.02 to 0.03 s to read, which is to be little of the whole.
+#: All current rows are replaced again after one put per ROWS_PER_PUT rows, after MOST_IN_A_ROW puts, and once the
+#: records make up MOST_TOUCHED of the rows. The small files and marks of one put take 0.02 to 0.03 s to read, which
+#: must remain a small part of the whole.
 ROWS_PER_PUT: Final = 250_000
 MOST_IN_A_ROW: Final = 100
 MOST_TOUCHED: Final = 0.25
@@ -55,12 +57,12 @@ _HASHES: Final = 2**30
 
 @dataclass(frozen=True)
 class CurrentRows:
-    """The current rows of a table, as its newest put tells.
+    """What the newest put says of a table's current rows.
 
     Args:
-        written: How many rows were written when all of them were replaced last; closed ones may have been among them.
-        records: How many records were put since, only their keys' rows being replaced.
-        puts: In how many puts.
+        written: How many rows were written when all were last replaced; closed ones may have been among them.
+        records: How many records were put since, each put replacing only the rows of its keys.
+        puts: The number of these puts.
     """
 
     written: int
@@ -68,7 +70,7 @@ class CurrentRows:
     puts: int = 0
 
     def after(self, records: int) -> CurrentRows | None:
-        """The same after a put that writes rows of its own keys only; None if it had better replace all.
+        """The same after a put that replaces only rows of its own keys; None if the put should replace all.
 
         >>> CurrentRows(10**6).after(9_000), CurrentRows(10**6).after(12_000)
         (CurrentRows(written=1000000, records=9000, puts=1), None)
@@ -82,21 +84,21 @@ class CurrentRows:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What the put's commit says of it."""
+        """The details for the commit of the put."""
         return {_DETAIL: {"written": self.written, "records": self.records, "puts": self.puts}}
 
 
 def replaced(before: CurrentRows | None = None) -> Mapping[str, Any]:
-    """What a put says that replaces all: nothing, since the metrics of its commit tell how many there were.
+    """The details of a put that replaces all rows: empty, since the metrics of its commit have their number.
 
     Args:
-        before: Where its commit counts other rows too, what was told before it, which is about as many.
+        before: What the put before said; used if the commit counts other rows too, since it is about as many.
     """
     return {_DETAIL: {}} if before is None else CurrentRows(before.written).details
 
 
 def current_rows(commits: Iterable[Row | Mapping[str, Any]]) -> CurrentRows | None:
-    """What the newest put among some commits, newest first, tells of the current rows; None if none tells.
+    """What the newest put among some commits, newest first, says of the current rows; None if none says anything.
 
     Args:
         commits: Their ``operation``, ``userMetadata`` and ``operationMetrics``.
@@ -113,20 +115,20 @@ def current_rows(commits: Iterable[Row | Mapping[str, Any]]) -> CurrentRows | No
 
 
 def _all_replaced(metrics: Mapping[str, str]) -> CurrentRows | None:
-    """What a put wrote that replaced all: the current rows, and the closed ones of the time of late records."""
+    """What a put wrote that replaced all: the current rows, and the closed ones that its late records reached."""
     if "numOutputRows" not in metrics:
         return None
-    # Of a file in which rows were marked Delta counts the others as written, and as copied.
+    # When Delta rewrites a file with marked rows, it counts the other rows as written and as copied.
     return CurrentRows(int(metrics["numOutputRows"]) - int(metrics.get("numCopiedRows", 0)))
 
 
 def key_columns(rows: DataFrame, spec: VersionedTableSpec) -> StructType:
-    """The key columns of a table's rows, with the types that they have there."""
+    """The key columns of a table's rows, with their types."""
     return StructType([field for field in rows.schema.fields if field.name in spec.keys])
 
 
 def can_be_named(kind: DataType) -> bool:
-    """Whether values of a type that are equal always have the same hash: not so texts that are equal in another case.
+    """Whether equal values of a type always have the same hash: not texts that are equal in another letter case.
 
     >>> can_be_named(StringType()), can_be_named(ArrayType(StringType("UTF8_LCASE")))
     (True, False)
@@ -143,15 +145,15 @@ def hashes(records: DataFrame, keys: StructType) -> set[int]:
     """The hashes of the keys of a few records: one Spark job.
 
     Args:
-        records: They have the key columns.
-        keys: The key columns, with the types that the table has for them.
+        records: Records with the key columns.
+        keys: The key columns, with the table's types.
     """
     cast = records.select(*(F.col(quote(key.name)).cast(key.dataType).alias(key.name) for key in keys.fields))
     return {row["hash"] for row in cast.select(F.expr(_hash(keys.names)).alias("hash")).distinct().collect()}
 
 
 def named(keys: Iterable[str], found: Collection[int]) -> str:
-    """The rows whose keys have one of these hashes, as SQL.
+    """The condition, as SQL, for rows whose keys have one of these hashes.
 
     >>> named(["id"], {7, 3})
     'pmod(xxhash64(`id`), 1073741824) IN (3, 7)'

@@ -1,6 +1,6 @@
 """Upkeep of a versioned table: dropping expired history, compacting files, removing old ones.
 
-Nothing here may take away what a lookup is promised or what a replay needs (R188).
+Nothing here may remove what a promised lookup or a replay needs (R188).
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from versioned.table_log import Landed, history, is_append, newest_own, told_so_
 #: Files of replaced versions stay at least this long: readers and replays may still hold them (R188).
 LEAST_FILE_RETENTION: Final = timedelta(days=7)
 _FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
-#: Delta 4.4 goes by the table's property alone, and takes files that RETAIN would have it keep, unless this is off.
+#: Unless this is off, Delta 4.4 follows only the table's property, and removes files that RETAIN would keep.
 _IGNORES_RETAIN: Final = "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled"
 _TRIES: Final = 4
 _LOG: Final = logging.getLogger(__name__)
-#: Below this a file is small where batches rewrite those that they touch, and small ones are packed up to the other: a
-#: batch that changes one row rewrites all of its file.
+#: In tables whose files are rewritten by batches, files below the first size are small and are packed up to the second;
+#: no larger, since a batch that changes one row rewrites the whole file.
 _SMALL_BYTES: Final = 16 * 1024**2
 _PACKED_BYTES: Final = 128 * 1024**2
 _PACKED: Final[Mapping[str, str]] = {
     "spark.databricks.delta.optimize.minFileSize": str(_SMALL_BYTES),
     "spark.databricks.delta.optimize.maxFileSize": str(_PACKED_BYTES),
 }
-#: Operations on a table that only grows, beside appends.
+#: Operations besides appends that occur on a table that only grows.
 _HARMLESS: Final = frozenset(
     {
         "CREATE TABLE",
@@ -58,7 +58,7 @@ _LOOKED_AT: Final = 20
 
 
 def expired(spec: VersionedTableSpec, horizon: Column) -> Column:
-    """Rows that no promised lookup can find: closed by the horizon, or a latest tombstone that began before it.
+    """Whether no promised lookup can find a row: it was closed by the horizon, or is a latest tombstone from before it.
 
     A version that is still valid at the horizon stays, and so does every latest value, however old.
     """
@@ -68,12 +68,12 @@ def expired(spec: VersionedTableSpec, horizon: Column) -> Column:
 
 
 def expired_rows(rows: DataFrame, spec: VersionedTableSpec, horizon: Column | None) -> DataFrame:
-    """Key and validFrom of the stored rows that :func:`expired` names.
+    """Key and validFrom of the stored rows that are :func:`expired`.
 
     Args:
         rows: The table's stored rows.
         spec: The table.
-        horizon: One for all keys; with ``time_scope="key"`` the keys' own are used and this one is not.
+        horizon: The horizon of all keys; with ``time_scope="key"`` each key's own is used instead.
     """
     if spec.time_scope == "key":
         rows = rows.join(key_horizons(rows, spec), list(spec.keys))
@@ -106,16 +106,16 @@ def purge(
     times: Mapping[int, int],
     judged: AsOf,
 ) -> Landed | None:
-    """Delete expired rows in one commit; None if there are none. Before it the table keeps that they are given up.
+    """Delete expired rows in one commit; None if there are none. Before that, the table records that they are given up.
 
     Args:
         spark: The session.
         target: The table.
         spec: Its contract.
         times: Its stream times, microseconds.
-        judged: By which version of the table they are told.
+        judged: The table version at which they were read.
     """
-    # Not by what an earlier purge removed: of a partition that appeared since, history is promised before that.
+    # Not limited by earlier purges: the stream looks up a partition that appeared since by its own stream time.
     horizon_us, details = spec.horizon_us(times), {**said_times(times), **judged}
 
     def gone(before_us: int | None) -> DataFrame:
@@ -129,7 +129,7 @@ def purge(
     same = same_keys((*spec.keys, spec.valid_from))
 
     def merge() -> Merge:
-        # Looked at anew for every try: rows may have changed, and a partition that came since keeps its own history.
+        # Determined again for every try: rows may have changed, and a new partition keeps its own history.
         before_us = None if horizon_us is None else _earlier(horizon_us, spec, stream_times_of(spark, target, spec))
         return Merge(gone(before_us), same, lambda m: m.whenMatchedDelete())
 
@@ -137,7 +137,7 @@ def purge(
 
 
 def _earlier(horizon_us: int, spec: VersionedTableSpec, times: Mapping[int, int]) -> int | None:
-    """The horizon by stream times that others have moved, not behind the former one, which alone was given up.
+    """The horizon by the present stream times, but no later than the former one: history was given up only before that.
 
     >>> spec = VersionedTableSpec.of(keys="id", values=[], history_retention="10 microseconds")
     >>> _earlier(50, spec, {0: 90}), _earlier(50, spec, {0: 90, 1: 20}), _earlier(50, spec, {})
@@ -148,25 +148,26 @@ def _earlier(horizon_us: int, spec: VersionedTableSpec, times: Mapping[int, int]
 
 
 def optimize(spark: SparkSession, target: TableRef, details: Mapping[str, object], *, current: bool = False) -> None:
-    """Compact small files: of closed history, which conflicts with no running batch but one with late records, which is
-    tried again; of current rows if asked.
+    """Compact small files of closed history, and of current rows if asked.
+
+    Closed history conflicts with no running batch except one with late records, which is retried.
 
     Args:
         spark: The session.
         target: The table.
-        details: Facts to travel with the commit: what only old commits say is gone once Delta cleans its log.
+        details: Facts to travel with the commit: those of old commits are lost once Delta cleans its log.
         current: Whether current rows are compacted too.
     """
     optimize_where(spark, target, details, None if current else f"{quote(CURRENT)} = false")
 
 
 def optimize_appended(spark: SparkSession, target: TableRef, least_files: int) -> bool:
-    """Compact a table that only ever grows (a changelog, the ledger, rejects): no append conflicts with that.
+    """Compact a table that only ever grows (a changelog, the ledger, rejects): appends do not conflict with this.
 
     Args:
         spark: The session.
-        target: A table; any whose newest commits are not appends is left as it is.
-        least_files: Fewer files than this are left as they are.
+        target: A table; if its newest commits do more than append, it is left as it is.
+        least_files: A table with fewer files is left as it is.
 
     Returns:
         Whether it was compacted.
@@ -183,15 +184,15 @@ def optimize_appended(spark: SparkSession, target: TableRef, least_files: int) -
 def optimize_merged(spark: SparkSession, target: TableRef, least_files: int) -> bool:
     """Compact the small files of a table into which batches merge: a plain table, an aggregate, a table sink.
 
-    A batch that meets this on the same files tries again, and so does this.
+    If a batch and this conflict on the same files, whichever comes second retries.
 
     Args:
         spark: The session.
         target: A table; one that this library has not written is left as it is, and so is one with large files.
-        least_files: Fewer files than this are left as they are.
+        least_files: A table with fewer files is left as it is.
 
     Returns:
-        Whether it was compacted. Where batches came before each try it was not, and a warning is logged.
+        Whether it was compacted. If batches came first at every try, it was not, and a warning is logged.
     """
     detail = detail_of(spark, target)
     if detail is None or detail["numFiles"] < least_files:
@@ -220,14 +221,14 @@ def optimize_where(
     partitions: str | None,
     settings: Mapping[str, str | None] | None = None,
 ) -> None:
-    """Compact the small files of some partitions; None = of all.
+    """Compact the small files of a table, or of some of its partitions.
 
     Args:
         spark: The session.
         target: The table.
         details: Facts to travel with the commit.
-        partitions: A condition on columns that partition the table.
-        settings: Of the session, while it runs.
+        partitions: A condition on columns that partition the table; None = all.
+        settings: Settings of the session while this runs.
 
     Raises:
         CommitError: the table was changed during each of the tries.
@@ -253,7 +254,7 @@ def least_file_retention(spark: SparkSession, target: TableRef) -> timedelta:
     try:
         promised = duration(properties.get(_FILE_RETENTION, "0 days"))
     except ConfigurationError:
-        # Months have no fixed length; VACUUM itself judges them.
+        # Months have no fixed length; VACUUM itself checks them.
         promised = LEAST_FILE_RETENTION
     return max(promised, LEAST_FILE_RETENTION)
 
@@ -269,8 +270,8 @@ def vacuum(
     Args:
         spark: The session.
         target: The table.
-        retain: None = the least that is allowed.
-        details: Facts to travel with the commit; None = those that the newest one told.
+        retain: How long files are kept; None = the shortest time allowed.
+        details: Facts to travel with the commit; None = those of the library's newest commit.
 
     Raises:
         RetentionError: ``retain`` is shorter than seven days, or than the table's own

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 def upsert(
     target: TableRef, rows: DataFrame, keys: Sequence[str], gone: str | None = None, *, is_small: bool = False
 ) -> Merge | ReplaceWhere:
-    """Put rows in the place of those with their keys; parts of keys may be null.
+    """Replace the rows that have the keys of the given ones, and add the others; parts of keys may be null.
 
-    A MERGE looks for the rows first and then rewrites their files, in three or four jobs, and only one runs at a time.
-    A table of a file or two it rewrites as a whole; there all rows are written anew at once, in one job.
+    A MERGE first finds the rows and then rewrites their files, in three or four jobs, and only one MERGE runs at a
+    time. It would rewrite a table of one or two files completely; such a table is replaced as a whole, in one job.
 
     Args:
         target: The table.
         rows: At most one row for each key, with the table's columns.
         keys: The columns that are the key.
         gone: A column of ``rows``, not of the table: where it is true, the key's row is removed.
-        is_small: Whether the table has so few rows that all may be written.
+        is_small: Whether the table has so few rows that all may be rewritten.
     """
     put = rows if gone is None else rows.where(~F.col(quote(gone))).drop(gone)
     if is_small:
@@ -58,7 +58,7 @@ def _merge(rows: DataFrame, names: Sequence[str], keys: Sequence[str], gone: str
 
 
 def _without(stored: DataFrame, rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The rows of a table whose keys are none of those of others."""
+    """The stored rows whose keys are not among those of ``rows``."""
     stored, named = stored.alias("t"), rows.select(*map(F.col, map(quote, keys))).alias("s")
     same = (F.col(f"t.{quote(name)}").eqNullSafe(F.col(f"s.{quote(name)}")) for name in keys)
     return stored.join(named, reduce(Column.__and__, same), "left_anti")

@@ -1,7 +1,7 @@
 """Instants as texts in UTC, for rows that are collected to be shown.
 
-Python gets a TIMESTAMP in the time zone of its process: of an hour that a clock has twice, both become one, and in the
-year 1 there may be none.
+Python gets a TIMESTAMP in the time zone of its process: when clocks are set back, the two hours become one, and for
+instants in the year 1 there may be no local time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DAY_US: Final = 86_400_000_000
 
 
 def in_utc(value: Column, kind: DataType) -> Column:
-    """A value whose instants are texts in UTC, wherever in it they are; one without any is as it was.
+    """A value with all instants in it, at any depth, as texts in UTC; a value without instants is unchanged.
 
     Args:
         value: Of any type.
@@ -43,8 +43,8 @@ def _has_instants(kind: DataType) -> bool:
 
 
 def _text(at: Column) -> Column:
-    # A cast to text or to TIMESTAMP_NTZ would be in the session's time zone. Days and the rest of one: an interval
-    # takes no more than 12 digits of seconds, which are 30,000 years.
+    # A cast to text or to TIMESTAMP_NTZ would use the session's time zone. Days and seconds are separate, since an
+    # interval takes no more than 12 digits of seconds, which are 30,000 years.
     us = F.unix_micros(at)
     rest = us % F.lit(_DAY_US)
     days = F.round((us - rest) / F.lit(_DAY_US)).cast("int")

@@ -15,21 +15,21 @@ from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 @dataclass(frozen=True)
 class VerificationReport:
-    """How many rows break each invariant; ``rows`` is how many were looked at."""
+    """How many rows break each invariant; ``rows`` is how many were checked."""
 
     rows: int
     broken: Mapping[str, int]
 
     @property
     def is_sound(self) -> bool:
-        """No invariant is broken."""
+        """Whether no invariant is broken."""
         return not any(self.broken.values())
 
     def raise_if_broken(self) -> None:
-        """Turn a broken invariant into an error.
+        """Raise an error if an invariant is broken.
 
         Raises:
-            InvariantError: naming the invariants and how many rows break them.
+            InvariantError: names the invariants and how many rows break them.
         """
         found = {name: count for name, count in self.broken.items() if count}
         if found:
@@ -40,12 +40,12 @@ class VerificationReport:
 
 
 def verify_frame(rows: DataFrame, spec: VersionedTableSpec) -> VerificationReport:
-    """Look at every stored row.
+    """Check every stored row against the invariants of its table.
 
-    ``overlap``: a version lasts beyond the start of the next; ``gap``: it ends before (a deletion is a row, so there
-    are no gaps); ``empty``: validTo <= validFrom; ``several_current``: more than one open row of a key;
-    ``no_current``: a key whose newest version is closed; ``partition``: ``_current`` does not say whether validTo is
-    null; ``null_key``; ``value_of_deleted``: a tombstone with values.
+    ``overlap``: a version lasts beyond the start of the next; ``gap``: it ends before it (a deletion is a row, so there
+    are no gaps); ``empty``: validTo <= validFrom; ``several_current``: a key has more than one open row;
+    ``no_current``: a key's newest version is closed; ``partition``: ``_current`` does not say whether validTo is null;
+    ``null_key``: a key column is null; ``value_of_deleted``: a tombstone has values.
     """
     start, end = F.col(quote(spec.valid_from)), F.col(quote(spec.valid_to))
     by_key = Window.partitionBy(*map(quote, spec.keys))

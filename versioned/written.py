@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 _LIMITS: Final = (5, 100, 100_000)
-#: A batch writes a table once or twice.
+#: How far back the log's files are read first: a batch writes a table once or twice.
 _LATELY: Final = 2
 _WAY_OF_RECORDS: Final = (
     "whose next batch would be judged by what it no longer holds. Send such records to its input; old history through "
     'streams.spark.backfill or "versioned backfill", which stop it first. If it stands still, or is gone for good, as '
     'where a RESTORE took the table back to before it, say so: owner="{}".'
 )
-#: The step of a put's late records, where the others follow in a write of their own.
+#: The step that writes the late records of a put, if the other records follow in a write of their own.
 SPLICE: Final = "splice"
-#: What a put by hand says: which application owned the table when it came; null = none.
+#: Detail of a put by hand: the application that owned the table at that time; null = none.
 OWNER: Final = "owner"
 
 
 @dataclass(frozen=True, order=True)
 class Written:
-    """One write of a streaming batch, as its commit tells it; sorts by epoch, then batch."""
+    """One write of a streaming batch, read from its commit; sorts by epoch, then batch."""
 
     epoch: int
     batch_id: int
@@ -54,12 +54,13 @@ class Written:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table as its newest commits tell it.
+    """The state of a table according to its newest commits.
 
-    ``written`` is the newest write of a batch; ``restored`` whether a RESTORE, or another table in this one's place,
-    took it back, and no other one brought it forward again; ``blank`` whether the newest commit says nothing at all,
-    not even what it did: its file is empty; ``features`` what a reader or writer must know of Delta; ``location``
-    where it lies, as Spark tells it; ``by_others`` whether its commits tell that all of them are somebody else's.
+    ``written`` is the newest write of a batch; ``restored`` whether a RESTORE, or another table in its place, has taken
+    that write back, and no later one has brought it forward again; ``blank`` whether the newest commit says nothing at
+    all, not even what it did, because its file is empty; ``features`` the Delta features that a reader or writer must
+    support; ``location`` where it lies according to Spark; ``by_others`` whether its commits show that it is not this
+    library's.
     """
 
     exists: bool = True
@@ -75,7 +76,7 @@ class TableState:
 
     @property
     def is_strange(self) -> bool:
-        """Whether it has rows, and neither a commit nor a property says that this library made it.
+        """Whether the table has rows, and neither a commit nor a property says that this library made it.
 
         >>> found = TableState(size_bytes=7, by_others=True)
         >>> found.is_strange, replace(found, properties={"versioned.sink": "latest"}).is_strange
@@ -85,7 +86,7 @@ class TableState:
 
 
 def says_what_it_is(properties: Iterable[str]) -> bool:
-    """Whether a property tells what a table is to this library, by their names.
+    """Whether the names of a table's properties show that it belongs to this library.
 
     >>> says_what_it_is(["delta.appendOnly", "versioned.sink"]), says_what_it_is(["delta.appendOnly"])
     (True, False)
@@ -94,7 +95,7 @@ def says_what_it_is(properties: Iterable[str]) -> bool:
 
 
 def look(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
-    """The state of a table; commits of maintenance may lie on the batch's, so it searches back.
+    """The state of a table; searches back, since commits of maintenance may have followed those of a batch.
 
     Args:
         session: The session.
@@ -110,7 +111,7 @@ def look(session: SparkSession, target: TableRef, application: str | None = None
 
 
 def of_detail(detail: Row | None) -> TableState:
-    """What DESCRIBE DETAIL tells of a table, without its commits."""
+    """The state of a table as far as DESCRIBE DETAIL has it, without its commits."""
     if detail is None:
         return TableState(exists=False)
     features, size, location = frozenset(detail["tableFeatures"] or ()), detail["sizeInBytes"] or 0, detail["location"]
@@ -118,7 +119,7 @@ def of_detail(detail: Row | None) -> TableState:
 
 
 def newest(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
-    """As :func:`look`, for a table that is there, without its properties, size, features and location."""
+    """Like :func:`look`, for a table that exists, but without properties, size, features and location."""
     for rows in chain(_lately(session, target), back_in_time(session, target, _LIMITS)):
         state = state_of(rows, application)
         if state.written is not None:
@@ -128,21 +129,21 @@ def newest(session: SparkSession, target: TableRef, application: str | None = No
 
 
 def _lately(session: SparkSession, target: TableRef) -> Iterator[Sequence[Row | Mapping[str, Any]]]:
-    """The newest commits where the log's files tell them, which takes a third of the time of the history."""
+    """The newest commits if the log's files have them, in a third of the time that the history takes."""
     told = recent(session, target, _LATELY)
-    # One that says nothing of itself is none of those told, and may be the newest.
+    # A commit without any info is not among these, and may be the newest.
     if told is not None and are_newest(session, {target: told[0]["version"]}):
         yield told
 
 
 def are_newest(session: SparkSession, versions: Mapping[TableRef, int]) -> bool:
-    """Whether nothing was committed to tables behind these versions; no Spark job, so it may be asked in each batch.
+    """Whether nothing was committed to tables after these versions; no Spark job, so each batch may ask.
 
     Returns:
-        False also if that cannot be told: then :func:`newest` of each tells more.
+        False also if this cannot be found out: then :func:`newest` of each table says more.
     """
     there = versions_there(session, {target: (version, version + 1) for target, version in versions.items()})
-    # Each table has one of the two at least, so none can make up for another.
+    # Each table has at least one of its two versions, so none can make up for another.
     return there == sorted(versions.values())
 
 
@@ -150,7 +151,7 @@ def state_of(
     commits: Iterable[Row | Mapping[str, Any]],
     application: str | None = None,
 ) -> TableState:
-    """The state that commits, newest first, tell: ``version``, ``operation`` and its parameters, ``userMetadata``.
+    """The state of a table by its commits, newest first: ``version``, ``operation``, its parameters, ``userMetadata``.
 
     >>> said = {"operation": "RESTORE", "operationParameters": {"version": "2"}, "userMetadata": None}
     >>> state_of([{"version": 4, **said}]).restored
@@ -163,7 +164,7 @@ def state_of(
         number = int(row["version"])
         if version < 0:
             version, blank = number, row["operation"] is None
-        # Before a table's first commit there was nothing to be taken back.
+        # Before a table's first commit there was nothing to take back.
         if number > 0:
             standing = _standing(row, standing)
         written = written_by(row)
@@ -173,19 +174,19 @@ def state_of(
 
 
 def is_taken_back(session: SparkSession, target: TableRef, known: int, landed: int) -> bool:
-    """Whether others took a table back to before one of its versions until a later one landed on it.
+    """Whether others took a table back to before one of its versions, before a later version landed.
 
     Args:
         session: The session.
         target: The table.
         known: The version at which the table was known.
-        landed: The one that landed; where it is the next, nothing is read.
+        landed: The version that landed; if it is the next one, nothing is read.
     """
     return are_taking_back(commits_between(session, target, known, landed), known)
 
 
 def are_taking_back(commits: Iterable[Row | Mapping[str, Any]], known: int) -> bool:
-    """Whether commits behind a version, newest first, leave a table without what it had then.
+    """Whether commits after a version, newest first, leave a table without what it had then.
 
     >>> back = {"version": 6, "operation": "RESTORE", "operationParameters": {"version": 3}}
     >>> forward = {"version": 7, "operation": "RESTORE", "operationParameters": {"version": 5}}
@@ -199,7 +200,7 @@ def are_taking_back(commits: Iterable[Row | Mapping[str, Any]], known: int) -> b
 
 
 def _standing(row: Row | Mapping[str, Any], standing: int | None) -> int | None:
-    """The version whose rows a table has by a commit; ``standing`` is that by later ones, None = of no older one."""
+    """The older version whose rows a table has by a commit; ``standing`` is that by later commits, None = of none."""
     if not takes_back(row) or (standing is not None and int(row["version"]) > standing):
         return standing
     found = restored_version(row)
@@ -207,9 +208,9 @@ def _standing(row: Row | Mapping[str, Any], standing: int | None) -> int | None:
 
 
 def _are_of_others(commits: Sequence[Row | Mapping[str, Any]]) -> bool:
-    """Whether commits tell that a table is not this library's, which those that are left of its log may not do.
+    """Whether commits show that a table is not this library's; those left in a cleaned log may not show it.
 
-    Delta cleans the log of a table of ours that lies still while others tend it; none of them writes rows into it.
+    Delta cleans the log of a table of this library if it rests while others maintain it; but those write no rows.
     """
     if any(own_details(row) is not None for row in commits):
         return False
@@ -217,12 +218,12 @@ def _are_of_others(commits: Sequence[Row | Mapping[str, Any]]) -> bool:
 
 
 def owner_of(session: SparkSession, target: TableRef, commits: Sequence[Row | Mapping[str, Any]] = ()) -> str | None:
-    """The application that owns a table, since its batches wrote to it; None if none does.
+    """The application that owns a table because its batches wrote to it; None if there is none.
 
     Args:
         session: The session.
         target: The table.
-        commits: Its newest commits, newest first, if they are known. Where they tell nothing, it searches back.
+        commits: Its newest commits, newest first, if known. If they do not show the owner, it searches back.
     """
     further = (limit for limit in _LIMITS if limit > len(commits))
     for known in chain([commits], back_in_time(session, target, further)):
@@ -233,9 +234,9 @@ def owner_of(session: SparkSession, target: TableRef, commits: Sequence[Row | Ma
 
 
 def told_owner(commits: Iterable[Row | Mapping[str, Any]]) -> tuple[str | None] | None:
-    """Which application owns a table, as commits, newest first, tell it; None if they do not.
+    """The owner of a table by its commits, newest first: ``(None,)`` if none owns it, None if they do not say.
 
-    A put by hand that looked for the owner says whom it found, so that the next one need not search the history again.
+    A put by hand that looked for the owner records whom it found, so that the next one need not search the history.
 
     >>> said = '{"versioned": {}, "details": {"owner": "shop"}}'
     >>> told_owner([{"version": 1, "operation": "WRITE", "userMetadata": said}])
@@ -244,7 +245,7 @@ def told_owner(commits: Iterable[Row | Mapping[str, Any]]) -> tuple[str | None] 
     True
     """
     rows = list(commits)
-    # A batch goes first: it may have come between the look of a put and its commit.
+    # A batch takes precedence: it may have come between a put's search for the owner and its commit.
     written = state_of(rows).written
     if written is not None:
         return (written.application,)
@@ -255,7 +256,7 @@ def told_owner(commits: Iterable[Row | Mapping[str, Any]]) -> tuple[str | None] 
 
 
 def written_by(row: Row | Mapping[str, Any]) -> Written | None:
-    """Which batch made a commit; None if no batch of this library did."""
+    """The write of a batch that a commit is; None if no batch of this library made it."""
     said = own_details(row)
     identity = (said or {}).get("versioned", {})
     parts, epoch, batch = str(identity.get("txn")).rsplit("/", 2), identity.get("epoch"), identity.get("batch")
@@ -266,7 +267,7 @@ def written_by(row: Row | Mapping[str, Any]) -> Written | None:
 
 
 def is_put_by_hand(row: Row | Mapping[str, Any]) -> bool:
-    """Whether a commit is of a put or a deletion by hand, in whosever name.
+    """Whether a commit is of a put or a deletion by hand, whichever owner it names.
 
     >>> said = '{"versioned": {"write": "5f"}, "details": {"owner": "shop"}}'
     >>> is_put_by_hand({"version": 1, "operation": "WRITE", "userMetadata": said})
@@ -277,15 +278,16 @@ def is_put_by_hand(row: Row | Mapping[str, Any]) -> bool:
 
 
 def refuse_between_writes(target: TableRef, found: TableState) -> None:
-    """Refuse a put by hand between the two writes of a batch that has late records: the second one would be judged by
-    what it has put, and what the first one wrote would not fit it.
+    """Refuse a put by hand between the two writes of a batch that has late records.
+
+    The second write would be judged with what was put, and what the first one wrote would not fit it.
 
     Args:
         target: The table.
-        found: The table as its newest commits tell it.
+        found: The state of the table by its newest commits.
 
     Raises:
-        ConfigurationError: the batch has written its late records only; says what to do.
+        ConfigurationError: the batch has written only its late records so far; the message says what to do.
     """
     said = found.written
     if said is not None and said.step == SPLICE and not found.restored:
@@ -297,22 +299,22 @@ def refuse_between_writes(target: TableRef, found: TableState) -> None:
 
 
 def steps_of(session: SparkSession, target: TableRef, application: str) -> list[tuple[str, str]]:
-    """Every node and step of an application that the table's history names."""
+    """Every node and step of an application that occurs in the table's history."""
     found = map(written_by, every_commit(session, target))
     return sorted({(w.node, w.step) for w in found if w is not None and w.application == application})
 
 
 def check_owner(target: TableRef, application: str | None, named: str | None, way: str = _WAY_OF_RECORDS) -> None:
-    """Refuse what is not named by the application that owns a table, if any does.
+    """Refuse a change that does not name the application that owns the table, if there is one.
 
     Args:
         target: The table.
-        application: Which one owns it.
-        named: Which one is named as the owner.
-        way: Why it is refused, and what to do; the owner stands in the place of ``{}``.
+        application: The application that owns it.
+        named: The one that the caller names as the owner.
+        way: Why it is refused, and what to do; ``{}`` stands for the owner.
 
     Raises:
-        ConfigurationError: another one does.
+        ConfigurationError: another application owns it.
     """
     if application not in (None, named):
         raise ConfigurationError(f"{target} belongs to the application {application}, {way.format(application)}")

@@ -40,7 +40,7 @@ _DATE: Final = r"^[\x00-\x20\x7f]*[+-]?\d+-\d+-\d+[\x00-\x20\x7f]*$"
 _TIME_ALONE: Final = f"^{TIME_ALONE}"
 #: A text that is a date, with or without a time of day, and nothing else. Spark drops an offset or a zone that follows.
 _LOCAL: Final = r"^[\x00-\x20\x7f]*[+-]?\d+(-\d+){0,2}([ T](\d+(:\d+(:\d+(\.\d*)?)?)?)?)?[\x00-\x20\x7f]*$"
-#: A text that is a number with at most so many decimal places, not counting trailing zeros.
+#: A text that is a number with at most the given number of decimal places, not counting trailing zeros.
 _NUMBER: Final = r"^[\x00-\x20\x7f]*[+-]?\d*\.?\d{0,%d}0*[\x00-\x20\x7f]*$"
 
 

@@ -11,7 +11,7 @@ class VersionedError(Exception):
 
 
 class ConfigurationError(VersionedError, ValueError):
-    """A setting or argument is outside what is allowed. Nothing was read or written."""
+    """A setting or argument is outside what is allowed. No rows were written."""
 
 
 class ArgumentError(ConfigurationError, TypeError):

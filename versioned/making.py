@@ -34,7 +34,7 @@ _OCCUPIED: Final = (
 )
 #: Error if another maker's table is where the first commit of a log was to go.
 _OTHER_COLUMNS: Final = "DELTA_METADATA_MISMATCH"
-#: Each maker that finds a log without a commit may add one; at most so many are looked at.
+#: Each maker that finds a log without a commit may add one; at most this many are looked at.
 _MOST_MAKERS: Final = 10
 _OTHER_TYPES: Final = (
     "Use types that Delta keeps, such as STRING without a collation, or BIGINT microseconds for an interval."

@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 StreamTimes = Mapping[int, int]
 _Build = Callable[[], ReplaceWhere | Merge]
-#: Up to so many records, the keys of a batch are broadcast (some tens of megabytes), so that not all current rows are
-#: shuffled and sorted.
+#: Up to this many records, the keys of a batch are broadcast (some tens of megabytes), so that not all current rows
+#: are shuffled and sorted.
 FEW_RECORDS: Final = 500_000
-#: Up to so many closed rows per late record are rewritten with the current rows. A MERGE rewrites whole files, so late
-#: records of random keys reach as many rows anyway, and it reads them twice.
+#: Up to this many closed rows per late record are rewritten with the current rows. A MERGE rewrites whole files, so
+#: late records of random keys reach as many rows anyway, and it reads them twice.
 ROWS_PER_SPLICE: Final = 1_000
-#: So many are rewritten even for a single late record: that takes less time than a separate commit.
+#: This many are rewritten even for a single late record: that takes less time than a separate commit.
 ROWS_FOR_ANY_SPLICE: Final = 50_000
-#: From so many rows on, a sample of one in so many is counted; an error of one percent does not matter.
+#: From a limit of _MANY_ROWS on, a sample of one row in _SAMPLED is counted; an error of one percent does not matter.
 _MANY_ROWS: Final = 1_000_000
 _SAMPLED: Final = 64
-#: Up to so many pairs of out-of-order records and others of the batch are compared; with more, all are sorted.
+#: Up to this many pairs of out-of-order records and others of the batch are compared; with more, all are sorted.
 FEW_PAIRS: Final = 1_000_000
-#: A put's commit is found below at most so many commits of upkeep.
+#: A put's commit is found if at most this many commits of upkeep came after it.
 _COMMITS_OF_UPKEEP: Final = 20
 
 
@@ -524,7 +524,7 @@ def _given_back() -> DataFrame:
 
 
 def has_at_most(most: int, rows: DataFrame) -> bool:
-    """Whether there are at most so many rows, estimated by a sample if many are allowed; reads no more than needed."""
+    """Whether there are at most ``most`` rows, estimated by a sample if that is many; reads no more than needed."""
     if most >= _MANY_ROWS:
         # All rows that are counted go to the one task that applies the limit.
         rows, most = rows.sample(1 / _SAMPLED, seed=1), most // _SAMPLED

@@ -35,7 +35,7 @@ from versioned.table_log import history
 HIDDEN: Final = "versioned.piiColumns"
 _COLUMNS: Final = "delta.dataSkippingStatsColumns"
 _NUMBER: Final = "delta.dataSkippingNumIndexedCols"
-#: A new table has so many commits at most: its making, and before it the first commit of a log that was cut off.
+#: A new table has at most two commits: its making and, if an earlier making was cut off, the log's first one before it.
 _COMMITS_OF_NEW: Final = 2
 #: As many columns as Delta itself keeps statistics of.
 _MOST: Final = 32

@@ -200,7 +200,7 @@ def are_taking_back(commits: Iterable[Row | Mapping[str, Any]], known: int) -> b
 
 
 def _standing(row: Row | Mapping[str, Any], standing: int | None) -> int | None:
-    """The older version whose rows a table has by a commit; ``standing`` is that by later commits, None = of none."""
+    """The version to which commits, down to this one, took a table back; ``standing`` is the same without this one."""
     if not takes_back(row) or (standing is not None and int(row["version"]) > standing):
         return standing
     found = restored_version(row)

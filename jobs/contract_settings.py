@@ -1,4 +1,4 @@
-"""What a source promises of its rows, as settings (``streams.spark.contract.InputContract``)."""
+"""The contract of a source as settings (``streams.spark.contract.InputContract``)."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from streams.reasons import INVALID
 
 
 class ContractSettings(Strict):
-    """What the rows of a source are like, and what becomes of those that are not: never taken half."""
+    """What the rows of a source must look like, and what happens to the others; no row is accepted in part."""
 
     types: str | None = Field(
         default=None,
-        description="Columns as DDL. Each row is cast on its own; one that does not fit is `BAD_TYPE`. Other columns "
-        "are extra.",
+        description="Columns as DDL. Each row is cast on its own; one that does not fit is `BAD_TYPE`. Columns that "
+        "are not listed here are extra columns.",
     )
     extra_columns: Extra = Field(
-        default="ignore", description="Leave columns out that `types` does not name, or refuse to start."
+        default="ignore",
+        description="Columns that `types` does not list: leave them out (`ignore`), or refuse to start (`fail`).",
     )
     max_bytes: Bytes | None = Field(
-        default=1 << 20, ge=1, description="A row with more text and binary content is `TOO_LARGE`; `null` = any size."
+        default=1 << 20,
+        ge=1,
+        description="A row with more text and binary content than this is `TOO_LARGE`; `null` = any size.",
     )
     ts_unit: TsUnit | None = Field(
-        default=None, description="What a whole number means as event time; needed if the column is one."
+        default=None, description="Unit of an event time column of whole numbers; required for such a column."
     )
     unique: Flag = Field(
         default=False,
-        description="A (partition, sequence) comes only once, and sequences only grow: a second one is a `DUPLICATE`.",
+        description="Each (partition, sequence) occurs once, and sequences only grow. A record that repeats one, or "
+        "goes back, is a `DUPLICATE`.",
     )
-    allow_float_keys: Flag = Field(
-        default=False, description="Keys may be floating-point numbers, but not in tables with versions."
-    )
+    allow_float_keys: Flag = Field(default=False, description="Allow floating-point keys, except in versioned tables.")
     on_invalid: dict[str, Action] = Field(
         default_factory=dict,
-        description="What becomes of invalid records, by reason: kept in `rejects` (as long as nothing is said), only "
-        "counted, or the batch ends before anything of it is written.",
+        description="What to do with invalid records, by reason: `reject` keeps them in `rejects` (the default), "
+        "`drop` only counts them, `fail` ends the batch before any of it is written.",
     )
 
     @field_validator("max_bytes", mode="before")

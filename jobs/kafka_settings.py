@@ -1,4 +1,4 @@
-"""Kafka in the settings of a job: a topic that is read, and topics that changelogs are sent to.
+"""Kafka in the settings of a job: a topic as a source, and topics to which changelogs are sent.
 
 >>> said = {"servers": "localhost:9092", "topic": "prices", "key": "item STRING", "value": "price DOUBLE"}
 >>> KafkaSourceSettings.model_validate(said).source().order_column
@@ -24,26 +24,29 @@ _Topic = Annotated[str, Spelled(r"[A-Za-z0-9._-]{1,249}", "1 to 249 letters, dig
 
 
 class _Kafka(Strict):
-    servers: _Servers = Field(description="`host:port`, several separated by commas.")
-    topic: _Topic = Field(description="The name of the topic in Kafka.")
+    servers: _Servers = Field(description="Bootstrap servers: `host:port`, several separated by commas.")
+    topic: _Topic = Field(description="Name of the Kafka topic.")
     key_format: KeyFormat = Field(
-        default="json", description="The key is a JSON object of its fields, or the plain text of its one field."
+        default="json",
+        description="`json`: the key is a JSON object of its fields. `text`: it is the plain text of its only field.",
     )
     options: dict[str, str] = Field(
         default_factory=dict,
-        description="More options of Spark's Kafka source or sink, such as `maxOffsetsPerTrigger`.",
+        description="Further options of Spark's Kafka source or sink, such as `maxOffsetsPerTrigger`.",
     )
 
 
 class KafkaSourceSettings(_Kafka):
-    """One Kafka topic as a source: partitions are the stream-time scopes, offsets the sequence."""
+    """One Kafka topic as a source. Its partitions are the stream-time scopes; its offsets are the sequence."""
 
-    value: str = Field(description="DDL of the value's fields; the value is a JSON object.")
-    key: str | None = Field(default=None, description="DDL of the key's fields; the key is not read if not given.")
-    ts: str = Field(default="ts", description="Field of the event time; the record's Kafka timestamp if there is none.")
-    ts_unit: TsUnit | None = Field(default=None, description="What a whole number in `ts` means.")
+    value: str = Field(description="Fields of the value as DDL; the value is a JSON object.")
+    key: str | None = Field(default=None, description="Fields of the key as DDL. The key is not read if omitted.")
+    ts: str = Field(
+        default="ts", description="Field with the event time; the record's Kafka timestamp if there is no such field."
+    )
+    ts_unit: TsUnit | None = Field(default=None, description="Unit of `ts`, if it is a whole number.")
     deleted: str | None = Field(
-        default=None, description="Column that is true for a record without value (a tombstone)."
+        default=None, description="Column that is true for a record without a value (a tombstone)."
     )
 
     def source(self) -> SparkSource:
@@ -60,7 +63,7 @@ class KafkaSourceSettings(_Kafka):
 
 
 class KafkaSinkSettings(_Kafka):
-    """A topic that the rows of a changelog sink are sent to as well, at least once."""
+    """A Kafka topic to which the rows of a changelog sink are also sent, at least once."""
 
     def sink(self) -> KafkaSink:
         """The sink that these settings describe."""

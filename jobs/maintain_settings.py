@@ -15,18 +15,21 @@ _LEAST_PAUSE: Final = timedelta(milliseconds=1)
 
 
 class MaintainSettings(NamedTables):
-    """What to do with tables."""
+    """Which tables to maintain, and how."""
 
     verify: Flag = Field(default=True, description="Check the invariants of versioned tables.")
-    purge: Flag = Field(default=True, description="Delete expired versions, and windows beyond a stated retention.")
+    purge: Flag = Field(default=True, description="Delete expired versions, and windows beyond an explicit retention.")
     optimize: Flag = Field(
         default=True,
-        description="Compact the closed history of versioned tables, and the small files of others once they are many.",
+        description="Compact the closed history of versioned tables, and the small files of other tables once there "
+        "are many.",
     )
-    vacuum: Flag = Field(default=False, description="Remove files that no version within `retain` needs.")
-    retain: DurationSetting | None = Field(default=None, description="At least 7 days, which is the default.")
+    vacuum: Flag = Field(default=False, description="Remove files that no table version within `retain` needs.")
+    retain: DurationSetting | None = Field(
+        default=None, description="How far back to keep files for `vacuum`; at least 7 days, which is the default."
+    )
     every: DurationSetting | None = Field(
-        default=None, description="Beside a stream: do it again and again, with this pause; ends with Ctrl-C."
+        default=None, description="Repeat with this pause, next to a running stream, until stopped with Ctrl-C."
     )
 
     @field_validator("retain")

@@ -1,4 +1,4 @@
-"""The tables that a command looks at: all below a folder or address, or those of these names, there or in a catalog."""
+"""The tables that a command works on: all below a folder, address or schema, or those that its settings name."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ class NamedTables(Strict):
 
     root: Root | None = Field(
         default=None,
-        description="Folder of the tables, below the work folder, or its address, `s3a://bucket/tables`, or a schema "
-        "of a catalog, `catalog:main.shop`; needed unless all tables are of a catalog or have an address themselves.",
+        description="Where the tables are: a folder below the work folder, an address such as `s3a://bucket/tables`, "
+        "or a catalog schema such as `catalog:main.shop`. Required unless each table is named by its catalog name or "
+        "address.",
     )
     tables: Names = Field(
         default=(),
-        description="Names of tables; all below `root` if none are given. One with a dot is that of a catalog: "
-        "`sales.prices`; one may be an address, `s3a://bucket/tables/prices`.",
+        description="Names of tables. Default: all below `root`. A name with a dot is a catalog name, `sales.prices`; "
+        "an address such as `s3a://bucket/tables/prices` works too.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Options of the steps of a plan as settings: expressions, stores, windows, buffers."""
+"""Options of plan steps as settings: expressions, stores, windows and buffers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streams.options import LatePolicy
 from suppress.buffer_rules import WhenFull
 from versioned.spec import TimeScope
 
-#: A function of a Python module, ``module:function``, for what an expression cannot say.
+#: A function of a Python module, ``module:function``, for what an expression cannot express.
 FunctionName = Annotated[
     str,
     Spelled(
@@ -88,7 +88,7 @@ SizeOf = Annotated[
 
 
 class VersionedStore(Strict):
-    """A table that keeps versions (``Materialized.versioned``)."""
+    """Every version of each key (``Materialized.versioned``)."""
 
     kind: Literal["versioned"]
     history_retention: DurationSetting
@@ -99,7 +99,7 @@ class VersionedStore(Strict):
     time_resolution: Literal["microsecond", "millisecond"] = "microsecond"
     late_policy: LatePolicy = "drop"
     system_history: Flag = Field(
-        default=False, description="Keep every accepted record with its system time, in `<name>_known`."
+        default=False, description="Also keep every accepted record with its system time, in `<name>_known`."
     )
 
 
@@ -112,7 +112,7 @@ class KeyValueStore(Strict):
 
 
 class WindowStore(Strict):
-    """Windows of a step with ``windowed_by``, kept so long after their end; without a retention for ever
+    """Windows of a step with ``windowed_by``, kept for ``retention`` after their end, or for ever without one
     (``Materialized.window_store``)."""
 
     kind: Literal["window"]
@@ -133,14 +133,14 @@ class _Windows(Strict):
 
 
 class Tumbling(_Windows):
-    """Windows of a fixed size, one after the other."""
+    """Windows of a fixed size that do not overlap."""
 
     kind: Literal["tumbling"]
     size: DurationSetting
 
 
 class Hopping(_Windows):
-    """Windows of a fixed size, a new one every ``advance``."""
+    """Windows of a fixed size; a new one starts every ``advance``."""
 
     kind: Literal["hopping"]
     size: DurationSetting
@@ -148,21 +148,21 @@ class Hopping(_Windows):
 
 
 class Sliding(_Windows):
-    """Windows around records at most ``difference`` apart."""
+    """Windows of records that are at most ``difference`` apart."""
 
     kind: Literal["sliding"]
     difference: DurationSetting
 
 
 class Session(_Windows):
-    """Records at most ``gap`` apart."""
+    """Sessions of records with gaps of at most ``gap``."""
 
     kind: Literal["session"]
     gap: DurationSetting
 
 
 class Unlimited(_Windows):
-    """One window that never closes, from ``start`` on; from the epoch if not given."""
+    """One window that begins at ``start``, or at the epoch, and never closes."""
 
     kind: Literal["unlimited"]
     start: Instant | None = None
@@ -173,8 +173,8 @@ WindowedBy = Annotated[AnyWindows, Field(discriminator="kind")]
 
 
 class Within(Strict):
-    """How far apart two records of a stream-stream join may be (``JoinWindows``); ``before`` or ``after`` wins over
-    ``difference``, so that all three are one too many."""
+    """How far apart two records of a stream-stream join may be (``JoinWindows``). ``before`` and ``after`` override
+    ``difference``, so do not give all three."""
 
     difference: DurationSetting | None = None
     before: DurationSetting | None = None
@@ -191,7 +191,7 @@ class Within(Strict):
 
 
 class Buffer(Strict):
-    """The bounds of a suppression buffer and what happens when it is full; ``{}`` is unbounded."""
+    """The bounds of a suppression buffer, and what happens when it is full; ``{}`` is unbounded."""
 
     max_records: Annotated[Number, Field(ge=0)] | None = None
     max_bytes: Annotated[Bytes, Field(ge=0)] | None = None

@@ -1,6 +1,7 @@
-"""The steps of a plan as settings: what each operation of the DSL is called in YAML, and what it takes.
+"""The steps of a plan as settings: the YAML name of each DSL operation, and its keys.
 
-A step has the name of its node; ``op`` says what it does and ``from`` what it reads. :mod:`jobs.plan` builds them.
+A step has the name of its node; ``op`` is its operation, and ``from`` the step that it reads. :mod:`jobs.plan` builds
+the topology.
 """
 
 from __future__ import annotations
@@ -39,25 +40,25 @@ _OnExpired = Annotated[OnExpired, BeforeValidator(_to_word), WithJsonSchema(_EXP
 
 
 class _Source(Strict):
-    topic: str | None = Field(default=None, description="The name under `sources`; the step's own name if not given.")
+    topic: str | None = Field(default=None, description="Name under `sources`. Default: the step's own name.")
     key: Names = ("key",)
     timestamp: str = "ts"
     value: Names | None = Field(
         default=None,
-        description="Value columns; if not given all that there are, or that the contract declares, but those of the "
-        "key, the event time and `deleted`, and the source's `partition_by` and `sequence_by`.",
+        description="Value columns. Default: all columns of the source, or those that its contract declares, except "
+        "for the key, the event time, `deleted`, and the source's `partition_by` and `sequence_by`.",
     )
     deleted: str | None = None
 
 
 class StreamStep(_Source):
-    """Records of a topic, one after the other."""
+    """The records of a topic as a stream."""
 
     op: Literal["stream"]
 
 
 class TableStep(_Source):
-    """Records of a topic as changes of a table."""
+    """The records of a topic as changes to a table."""
 
     op: Literal["table"]
     store: Store | None = None
@@ -65,18 +66,18 @@ class TableStep(_Source):
 
 
 class GlobalTableStep(_Source):
-    """A table that every record sees with its newest values, whatever the record's time or partition."""
+    """A table whose latest values every record sees, whatever the record's time or partition."""
 
     op: Literal["global_table"]
     store: Store | None = None
 
 
 class _Step(Strict):
-    source: str = Field(alias="from", description="The step whose rows it reads.")
+    source: str = Field(alias="from", description="The step to read from.")
 
 
 class FilterStep(_Step):
-    """Rows for which ``where`` is true (``filter``) or false (``filter_not``)."""
+    """The rows for which ``where`` is true (``filter``) or false (``filter_not``)."""
 
     op: Literal["filter", "filter_not"]
     where: Condition
@@ -84,7 +85,7 @@ class FilterStep(_Step):
 
 
 class MapValuesStep(_Step):
-    """Rows with new values."""
+    """The rows with new values."""
 
     op: Literal["map_values"]
     value: RowOf
@@ -92,7 +93,7 @@ class MapValuesStep(_Step):
 
 
 class TransformValuesStep(_Step):
-    """New values by a Python function of key and value; ``returns`` is the DDL of what it gives."""
+    """New values from a Python function of key and value; ``returns`` is the DDL of its result."""
 
     op: Literal["transform_values"]
     function: FunctionName
@@ -101,14 +102,14 @@ class TransformValuesStep(_Step):
 
 
 class SelectKeyStep(_Step):
-    """Records under a new key."""
+    """The records of a stream under a new key."""
 
     op: Literal["select_key"]
     key: KeyOf
 
 
 class ToTableStep(_Step):
-    """A stream as changes of a table."""
+    """The records of a stream as changes to a table."""
 
     op: Literal["to_table"]
     store: Store | None = None
@@ -116,27 +117,27 @@ class ToTableStep(_Step):
 
 
 class ToStreamStep(_Step):
-    """A table's changes as a stream."""
+    """The changes of a table as a stream."""
 
     op: Literal["to_stream"]
 
 
 class CorrectionsStep(_Step):
-    """Answers of a stream-table join with ``correction_retention`` that a late table change altered."""
+    """Corrections of a stream-table join with ``correction_retention``: results that a late table change altered."""
 
     op: Literal["corrections"]
 
 
 class JoinStep(_Step):
-    """A join; which options go with it depends on what is joined.
+    """A join. Which options apply depends on what is joined.
 
     Stream with table: ``grace``, ``retention``, ``on_expired``, ``too_late``, ``correction_retention``. Stream with
     global table: ``key``. Stream with stream: ``within``. Table with table: ``foreign_key``, ``store``, ``history``.
     """
 
     op: Literal["join", "left_join", "outer_join"]
-    other: str = Field(alias="with", description="The step on the right side.")
-    value: JoinedRow | None = Field(default=None, description="All fields of both sides if not given.")
+    other: str = Field(alias="with", description="The step on the right side of the join.")
+    value: JoinedRow | None = Field(default=None, description="The joined value. Default: all fields of both sides.")
     grace: DurationSetting | None = None
     retention: DurationSetting | None = None
     on_expired: _OnExpired = "null"
@@ -150,33 +151,37 @@ class JoinStep(_Step):
 
 
 class _Group(_Step):
-    group_by: KeyOf | None = Field(default=None, description="The key as it is if not given (streams only).")
-    group_value: RowOf | None = Field(
-        default=None, description="Tables only: the row that is grouped, if not the table's own; `value` is of it."
+    group_by: KeyOf | None = Field(
+        default=None, description="Key to group by. Default, for streams only: the current key."
     )
-    windowed_by: WindowedBy | None = Field(default=None, description="Streams only.")
+    group_value: RowOf | None = Field(
+        default=None, description="Tables only: the row to aggregate, if not the table's own; `value` refers to it."
+    )
+    windowed_by: WindowedBy | None = Field(default=None, description="Windows; for streams only.")
     store: Store | None = None
 
 
 class BuiltInStep(_Group):
-    """An aggregate: ``count`` of rows (or of values that are not null), ``sum``, ``avg``, ``min``, ``max``."""
+    """A built-in aggregate: ``count`` of rows (or of non-null values), ``sum``, ``avg``, ``min`` or ``max``."""
 
     op: BuiltIn
     value: Operand | None = None
-    output: str | None = Field(default=None, description="The result's field; the operation's name if not given.")
+    output: str | None = Field(
+        default=None, description="Name of the result field. Default: the name of the operation."
+    )
 
 
 class ReduceStep(_Group):
-    """Values combined two by two by a Python function; tables need a ``subtractor`` too."""
+    """An aggregate that combines values two at a time with a Python function; tables also need a ``subtractor``."""
 
     op: Literal["reduce"]
     adder: FunctionName
     subtractor: FunctionName | None = None
-    result: str | None = Field(default=None, description="DDL of the aggregate, if it is not the value's.")
+    result: str | None = Field(default=None, description="DDL of the aggregate, if it differs from the value's.")
 
 
 class AggregateStep(_Group):
-    """An aggregate by Python functions; tables need a ``subtractor``, sessions a ``merger``."""
+    """An aggregate written as Python functions; tables need a ``subtractor``, session windows a ``merger``."""
 
     op: Literal["aggregate"]
     initializer: FunctionName
@@ -221,14 +226,14 @@ class WallClockStep(_Suppress):
 
 
 class ChangelogStep(_Step):
-    """Append every change, or the net one per key and batch, to the table of this name."""
+    """Appends every change, or the net change per key and batch, to the sink table named like the step."""
 
     op: Literal["to_changelog"]
     emit: Emit = "every"
 
 
 class LatestStep(_Step):
-    """Keep the last row of each key in the table of this name."""
+    """Keeps the last row of each key in the sink table named like the step."""
 
     op: Literal["to_latest"]
 

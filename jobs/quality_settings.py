@@ -1,4 +1,4 @@
-"""Rules of a source in its settings: expectations under the names of Great Expectations, and what happens if one fails.
+"""Data quality rules of a source: expectations by their Great Expectations names, and what happens when one fails.
 
 >>> said = {"expectations": [{"expect_column_values_to_not_be_null": {"column": "amount"}}]}
 >>> validated(QualitySettings, said).rules[0].name
@@ -38,24 +38,24 @@ Expected = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1
 
 
 class QualitySettings(Strict):
-    """Rules that the records of a source keep."""
+    """Data quality rules for the records of a source."""
 
     policy: Literal["warn", "reject", "fail"] = Field(
         default="warn",
-        description="What happens to records that break a rule: `warn` logs how many there are; `reject` puts each "
-        "into `rejects` with the reason `QUALITY:<rule>`; `fail` ends the run before anything of the batch is written.",
+        description="What happens to records that break a rule: `warn` logs how many there are; `reject` moves each "
+        "one to `rejects` with the reason `QUALITY:<rule>`; `fail` ends the run before any of the batch is written.",
     )
     every: Number = Field(
         default=1,
         ge=0,
-        description="Batches whose id is a multiple of it are checked; 0: none, only `versioned validate` looks. "
-        "With `reject` every batch is.",
+        description="Check the batches whose id is a multiple of this number. `0`: none; only `versioned validate` "
+        "checks. With `reject` every batch is checked.",
     )
     expectations: list[Expected] = Field(
         min_length=1,
-        description="One mapping each: an expectation of Great Expectations and its arguments; or "
-        "`expect_rows_to_satisfy` with a `condition` in Spark SQL. `name` names the rule, `row_condition` (Spark SQL) "
-        "tells which rows it is about.",
+        description="One mapping per rule: a Great Expectations expectation with its arguments, or "
+        "`expect_rows_to_satisfy` with a `condition` in Spark SQL. `name` names the rule; `row_condition` (Spark SQL) "
+        "selects the rows that it applies to.",
     )
 
     @property

@@ -1,7 +1,7 @@
-"""Settings of a job, from a YAML file: typed, and refused with the path of what is wrong.
+"""The settings of a job, read from a YAML file and type-checked; each error names the path of the wrong setting.
 
-An environment variable wins over the file: ``VERSIONED_JOB__PLAN_SETTINGS__GRACE="2 hours"`` sets the key
-``plan_settings.grace``. :mod:`jobs.layers` puts them over each other.
+Environment variables override the file: ``VERSIONED_JOB__PLAN_SETTINGS__GRACE="2 hours"`` sets the key
+``plan_settings.grace``. :mod:`jobs.layers` merges the two.
 
 >>> said = {"application": "a", "plan": "jobs.quickstart_plan:build", "root": "r", "sources": {"s": {"format": "rate"}}}
 >>> parse(said).trigger
@@ -74,35 +74,35 @@ PlanSetting = Annotated[
 
 
 class SourceSettings(Strict):
-    """Where a topic's records come from: any Spark streaming source, a table of a catalog, or a Kafka topic described
+    """Where the records of a topic come from: any Spark streaming source, a catalog table, or a Kafka topic described
     by ``kafka``."""
 
     format: str | None = None
     table: str | None = Field(
         default=None,
-        description="A Delta table of a catalog, such as `main.sales.orders`, instead of a path; `format` is left out, "
-        "or `delta`.",
+        description="A Delta table in a catalog, such as `main.sales.orders`, instead of a path. Omit `format`, or "
+        "set it to `delta`.",
     )
     path: Place | None = None
     schema_ddl: str | None = Field(default=None, alias="schema")
     options: dict[str, str] = Field(default_factory=dict)
     transform: FunctionName | None = Field(
         default=None,
-        description="Turns the columns of the source, a DataFrame, into those of the topic; for Kafka it decodes `key` "
-        "and `value`.",
+        description="Function that turns the source's DataFrame into one with the columns of the topic. For Kafka it "
+        "decodes `key` and `value`.",
     )
     partition_by: str | None = None
     sequence_by: Names | None = None
     max_future_skew: _Ahead | None = Field(
         default=None,
-        description="A record further ahead of the batch clock is rejected as `FUTURE_TS`; the job's if not given.",
+        description="Records further ahead of the batch clock are rejected as `FUTURE_TS`. Default: the job's setting.",
     )
     contract: ContractSettings = Field(
-        default_factory=ContractSettings, description="What its rows are like, and what becomes of those that are not."
+        default_factory=ContractSettings, description="What rows must look like, and what happens to those that do not."
     )
-    quality: QualitySettings | None = Field(default=None, description="Rules that its records keep.")
+    quality: QualitySettings | None = Field(default=None, description="Data quality rules for its records.")
     kafka: KafkaSourceSettings | None = Field(
-        default=None, description="A Kafka topic with JSON values, instead of a format of your own."
+        default=None, description="A Kafka topic with JSON values, instead of `format`."
     )
 
     @property
@@ -150,23 +150,23 @@ class SourceSettings(Strict):
 
 
 class MetricsSettings(Strict):
-    """What is measured, and where it is told beside the ledger."""
+    """Which metrics are collected, and where they are published besides the ledger."""
 
     level: MetricsLevel = Field(
-        default="info", description="`debug` adds lateness and the sizes of buffers; it costs a sort per measured node."
+        default="info", description="`debug` adds lateness and buffer sizes, at the cost of one sort per measured node."
     )
     prometheus: Annotated[LocalPlace, Spelled(r".*\.prom", "a file whose name ends in .prom")] | None = Field(
         default=None,
-        description="Text file for the node exporter, below the work folder, written anew after each batch; its name "
-        "ends in `.prom`.",
+        description="Text file for the Prometheus node exporter, below the work folder, rewritten after each batch. "
+        "Its name ends in `.prom`.",
     )
 
 
 class JobSettings(Strict):
     """One streaming application.
 
-    ``plan`` is either a mapping of steps, or names the function that builds the topology, ``module:function``;
-    ``plan_settings`` are that function's arguments: durations as people write them, numbers, true or false, texts.
+    ``plan`` is either a mapping of steps or the name of the function that builds the topology, ``module:function``.
+    ``plan_settings`` holds the arguments of that function: durations in words, numbers, booleans or text.
     """
 
     application: Annotated[
@@ -186,34 +186,37 @@ class JobSettings(Strict):
     suppressed_record_retention: Millis | None = Field(
         default=None,
         alias=RECORD_RETENTION,
-        description="The longest that a suppression holds a record by the wall clock (KIP-539): milliseconds, or a "
-        "duration. A step's own `retention` wins; final results heed this one only with `close_idle`.",
+        description="Longest time that a suppression holds a record, by the wall clock (KIP-539): milliseconds, or a "
+        "duration. A step's own `retention` takes precedence. For final results it applies only with `close_idle`.",
     )
     keys_cross_partitions: Flag = Field(
         default=True,
-        description="Whether a new key may come from several partitions of a source. `false` keeps the partitions "
-        "apart after a change of key too, each with its own stream time: for tenants, say, of which at most 1,000.",
+        description="Whether a new key may occur in several partitions of a source. If so, all records share one stream "
+        "time after a change of key. `false` keeps partitions separate there as well, each with its own stream time, "
+        "for example one per tenant; at most 1,000.",
     )
     checkpoint: Place | None = Field(
         default=None,
-        description="Folder of the checkpoint, below the work folder; `_checkpoint` in the root if not given, and "
-        "needed if that is a schema of a catalog.",
+        description="Checkpoint folder, below the work folder. Default: `_checkpoint` in the root. Required if the "
+        "root is a catalog schema.",
     )
     guards: GuardPolicy = Field(
         default="none",
-        description="A check of what each batch wrote, one Spark job: `warn` logs broken invariants, `fail` ends the "
-        "run before the next batch builds on them.",
+        description="Check of the rows that each batch wrote, one Spark job: `warn` logs broken invariants; `fail` "
+        "ends the run before the next batch builds on them.",
     )
     pii_columns: Names = Field(
         default=(),
-        description="Columns with personal data, under all the names that they have in the plan: tables made from now "
+        description="Columns with personal data, under every name that they have in the plan. Tables created from now "
         "on keep no statistics of them, so that `versioned erase` leaves nothing behind.",
     )
     kafka: dict[str, KafkaSinkSettings] = Field(
         default_factory=dict,
-        description="Changelog sink -> the Kafka topic that its rows are sent to as well, at least once.",
+        description="Changelog sink -> Kafka topic to which its rows are also sent, at least once.",
     )
-    metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="What is measured, and told where.")
+    metrics: MetricsSettings = Field(
+        default_factory=MetricsSettings, description="Which metrics are collected, and where they are published."
+    )
 
     @field_validator("sources")
     @classmethod

@@ -10,14 +10,14 @@ from jobs.strict import Number
 
 
 class ValidateSettings(NamedTables):
-    """What to judge, and where to tell it."""
+    """Which tables and sources to validate, and where to write the results."""
 
-    docs: LocalPlace = Field(description="Folder of the pages that tell what was found, below the work folder.")
+    docs: LocalPlace = Field(description="Folder for the result pages, below the work folder.")
     job: str | None = Field(
         default=None,
-        description="Settings of an application, beside this file: the rules of its sources are judged too, over "
-        "everything that the sources have.",
+        description="Settings file of an application, next to this file: the rules of its sources are checked as "
+        "well, against everything that the sources hold.",
     )
     examples: Number = Field(
-        default=0, ge=0, description="How many of the values that break a rule the pages show. They are data."
+        default=0, ge=0, description="How many values that break a rule the pages show. These are values from the data."
     )

@@ -1,6 +1,6 @@
-"""``python -m jobs.ask --work FOLDER "SELECT ..."``: SQL over the tables of an application, in ``FOLDER/tables``.
+"""``python -m jobs.ask --work FOLDER "SELECT ..."``: run SQL over the tables of an application, in ``FOLDER/tables``.
 
-Every table is there under its own name; beside it are views and table functions, such as ``<name>_current`` and
+Every table is available under its own name, along with views and table functions such as ``<name>_current`` and
 ``<name>_as_of(ts)`` of a versioned table (docs/reference/sql.md). Without a query, statements are read from the console
 or a file.
 """
@@ -84,7 +84,7 @@ def main() -> int:
     parser.add_argument(
         "--work", type=Path, default=Path(".quickstart"), help="folder of the run (default .quickstart)"
     )
-    parser.add_argument("query", nargs="?", help="one SQL statement; without it they are read from the console")
+    parser.add_argument("query", nargs="?", help="one SQL statement (default: read statements from the console)")
     args = parser.parse_args()
     try:
         root = work_folder(args.work).resolve() / "tables"

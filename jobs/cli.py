@@ -1,7 +1,7 @@
 """``versioned``: the command line of the library. ``versioned --help`` lists the commands.
 
-It ends with code 0 if all went well, 1 if something failed, 2 for wrong usage or configuration, 3 for problems in the
-data. It runs by itself, and by ``spark-submit jobs/cli.py ...`` with the settings that spark-submit was given.
+Exit codes: 0 if all went well, 1 if something failed, 2 for wrong usage or configuration, 3 for problems in the data.
+The program runs on its own, or as ``spark-submit jobs/cli.py ...`` with the settings given to spark-submit.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _tell_versions(wanted: bool) -> None:
 @app.callback()
 def versioned(
     versions: Annotated[
-        bool, typer.Option("--version", callback=_tell_versions, is_eager=True, help="Tell versions and end.")
+        bool, typer.Option("--version", callback=_tell_versions, is_eager=True, help="Print versions and exit.")
     ] = False,
 ) -> None:
     """Versioned tables and suppression for Spark on Delta Lake."""
@@ -79,7 +79,7 @@ def run(
     dry_run: DryRunFlag = False,
     json: AsJson = False,
 ) -> None:
-    """Run an application from its settings; with --json, a line per batch and one about the tables."""
+    """Run an application from its settings. With --json, print one line per batch and one about the tables."""
     settings, plan = planned(config, sets)
     if dry_run:
         from jobs.dry_run import dry_run as tried
@@ -94,7 +94,7 @@ def run(
 def describe(
     config: Config,
     sets: Sets = None,
-    svg: Annotated[Path | None, typer.Option("--svg", help="Draw the plan into this file.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Also draw the plan into this file.")] = None,
     json: AsJson = False,
 ) -> None:
     """Print the plan of an application: every node with its options, windows and buffers."""
@@ -108,7 +108,7 @@ def describe(
 def maintain(
     config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
 ) -> None:
-    """Check, purge, compact and vacuum the tables of an application; code 3 if rows break an invariant."""
+    """Check, purge, compact and vacuum the tables of an application. Exit code 3 if rows break an invariant."""
     from jobs.maintain_settings import MaintainSettings
     from jobs.maintenance import Upkeep
     from jobs.maintenance import maintain as looked_after
@@ -136,7 +136,7 @@ def maintain(
 
 @app.command()
 def doctor(config: Config, work: Work = Path(), sets: Sets = None, json: AsJson = False) -> None:
-    """Check an application's ledger, checkpoint and tables, and say what to do; code 3 if something is wrong."""
+    """Check the ledger, checkpoint and tables of an application, and say what to do. Exit code 3 on any problem."""
     settings, _ = planned(config, sets)
     from jobs.diagnosis import diagnosed
 
@@ -172,7 +172,7 @@ def _run(settings: JobSettings, plan: Topology, work: Path, json: bool, **once: 
 
 
 def main() -> None:
-    """The command ``versioned``; it returns if all went well, since a wheel task may take any exit for a failure."""
+    """Run the command ``versioned``. It returns on success: a wheel task may treat any exit as a failure."""
     try:
         app()
     except SystemExit as end:

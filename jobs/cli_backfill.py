@@ -1,4 +1,4 @@
-"""``versioned backfill`` and ``versioned rollback``: changing the tables of an application from outside its batches."""
+"""``versioned backfill`` and ``versioned rollback``: change the tables of an application outside its batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from versioned.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-changes = commands("Change the tables of an application from outside its batches.")
+changes = commands("Change the tables of an application outside its batches.")
 
 _FORMATS = ("parquet", "json", "csv", "orc", "delta")
 #: Without types of their own.
@@ -41,13 +41,13 @@ _TEXTS = ("json", "csv")
 @changes.command()
 def rollback(
     config: Config,
-    batch: Annotated[int, typer.Option("--batch", min=0, help="The last batch that stays, as the ledger counts.")],
+    batch: Annotated[int, typer.Option("--batch", min=0, help="The last batch to keep, by its id in the ledger.")],
     work: Work = Path(),
     sets: Sets = None,
     dry_run: DryRunFlag = False,
     json: AsJson = False,
 ) -> None:
-    """Take all tables of an application back to the state after a batch; the next run goes on from there."""
+    """Restore all tables of an application to the state after a batch. The next run continues from there."""
     from streams.spark.rollback import rollback as rolled_back
 
     done = rolled_back(unstarted_app("rollback", config, work, sets), batch, dry_run=dry_run)
@@ -57,27 +57,34 @@ def rollback(
 @changes.command()
 def backfill(
     config: Config,
-    table: Annotated[str, typer.Option("--table", help="The versioned table, by its name below the root.")],
+    table: Annotated[str, typer.Option("--table", help="Name of the versioned table, below the root.")],
     source: Annotated[
         str,
-        typer.Option("--from", help="Records: a folder below the work folder or with a scheme, or `catalog:main.old`."),
+        typer.Option(
+            "--from",
+            help="The records: a folder below the work folder, an address, or a table such as `catalog:main.old`.",
+        ),
     ],
     source_format: Annotated[
-        str | None, typer.Option("--format", help=f"Of files, one of {', '.join(_FORMATS)}; parquet unless given.")
+        str | None, typer.Option("--format", help=f"File format, one of {', '.join(_FORMATS)}. Default: parquet.")
     ] = None,
-    schema: Annotated[str | None, typer.Option("--schema", help="Columns as DDL; needed for json and csv.")] = None,
+    schema: Annotated[str | None, typer.Option("--schema", help="Columns as DDL; required for json and csv.")] = None,
     timestamp: Annotated[str, typer.Option("--timestamp", help="Column with the event time.")] = "ts",
-    header: Annotated[bool, typer.Option("--header", help="CSV files begin with a line of column names.")] = False,
-    deleted: Annotated[str | None, typer.Option("--deleted", help="Column that is true for tombstones.")] = None,
-    sequence: Annotated[str | None, typer.Option("--sequence", help="Column that orders the records.")] = None,
+    header: Annotated[bool, typer.Option("--header", help="CSV files start with a line of column names.")] = False,
+    deleted: Annotated[
+        str | None, typer.Option("--deleted", help="Boolean column that is true for tombstones.")
+    ] = None,
+    sequence: Annotated[
+        str | None, typer.Option("--sequence", help="Column that orders the records. Default: the event time.")
+    ] = None,
     work: Work = Path(),
     sets: Sets = None,
     dry_run: DryRunFlag = False,
     json: AsJson = False,
 ) -> None:
-    """Put old history into a table of an application, however late it is; code 3 if records were rejected.
+    """Load old history into a table of an application, however late it is. Exit code 3 if records were rejected.
 
-    A file of JSON or CSV with a value that does not fit the columns ends it, and nothing is changed.
+    If a value in a JSON or CSV file does not fit the columns, the command fails and changes nothing.
     """
     from streams.spark.backfill import backfill as filled
 

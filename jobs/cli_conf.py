@@ -1,4 +1,4 @@
-"""``versioned conf``: check settings, show what is in effect, write the schemas."""
+"""``versioned conf``: check settings, show the effective ones, and write their JSON schemas."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ conf = commands("Check and show settings.")
 
 @conf.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(help="Files with settings, of any kind.")],
+    files: Annotated[list[Path], typer.Argument(help="Settings files, of any kind.")],
     sets: Sets = None,
     json: AsJson = False,
 ) -> None:
-    """Check files with settings, plans and declared columns included; code 2 if one is wrong. The rest a run tells."""
+    """Check settings files, with plans and declared columns. Exit code 2 if one is wrong. A run checks the rest."""
     faults = {str(file): _fault(file, sets_of(sets)) for file in files}
     if json:
         echo_json([{"file": file, "ok": fault is None, "error": fault} for file, fault in faults.items()])
@@ -41,7 +41,7 @@ def check(
 
 @conf.command()
 def show(config: Config, sets: Sets = None, json: AsJson = False) -> None:
-    """Print the effective settings and where each comes from: --set, environment, file, default. No secrets."""
+    """Print the effective settings, without secrets, and where each comes from: --set, environment, file or default."""
     said = _layers(config, sets_of(sets))
     settings = shown(checked(said.merged()))
     if json:
@@ -52,13 +52,13 @@ def show(config: Config, sets: Sets = None, json: AsJson = False) -> None:
 
 @conf.command()
 def schema(
-    kind: Annotated[str | None, typer.Argument(help=f"Print one: {', '.join(KINDS)}. Without it, write all.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help=f"Folder to write them into; of all, {FOLDER} if not given.")
+    kind: Annotated[
+        str | None, typer.Argument(help=f"Print one: {', '.join(KINDS)}. Without it, all are written.")
     ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help=f"Folder to write to. Default, for all: {FOLDER}.")] = None,
     json: AsJson = False,
 ) -> None:
-    """JSON schemas of the settings, for editors: one to the screen, or with --out, as all of them, into a folder."""
+    """Print the JSON schema of one kind of settings, for editors; with --out, or for all kinds, write to a folder."""
     if kind is not None and kind not in KINDS:
         raise ConfigurationError(f'There are no settings of kind "{kind}". Allowed: {", ".join(KINDS)}')
     if kind is not None and out is None:

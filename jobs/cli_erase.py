@@ -1,4 +1,4 @@
-"""``versioned erase``: remove a subject from every table of an application, with a receipt."""
+"""``versioned erase``: remove a data subject from every table of an application, with a receipt."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from streams.spark.erase import ErasedTable, ErasureReceipt
 
 Key = Annotated[
-    list[str] | None, typer.Option("--key", help="A column and its value: customer=17. Given several times, all hold.")
+    list[str] | None,
+    typer.Option("--key", help="A column and its value: customer=17. If given several times, all must match."),
 ]
 KeyFile = Annotated[
     Path | None,
     typer.Option(
-        "--keys", help="A CSV file with a header: one subject a line. Keeps values out of the shell's history."
+        "--keys", help="A CSV file with a header and one subject per line. Keeps values out of the shell's history."
     ),
 ]
 Also = Annotated[
@@ -43,8 +44,8 @@ def erase(
 ) -> None:
     """Remove a subject's rows from every table of an application that is not running, and print a receipt.
 
-    Rows are gone at once; their files with the first vacuum from the day on that the receipt names. The sources keep
-    what they have.
+    The rows are gone at once; the first vacuum on or after the day that the receipt names removes their files. The
+    sources are left unchanged.
     """
     settings, plan = planned(config, sets)
     names = _names(also)

@@ -1,4 +1,4 @@
-"""``versioned picture``: plans, versions of keys, lateness and buffers as SVG or as one HTML page."""
+"""``versioned picture``: draw plans, versions of keys, lateness and buffers as SVG or as one HTML page."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from versioned.errors import ConfigurationError
 if TYPE_CHECKING:
     from versioned.drawing import Picture
 
-picture = commands("Pictures, without any dependency: .svg, or .html with the numbers as a table.")
+picture = commands("Draw pictures, without further dependencies: .svg, or .html that also has the numbers as a table.")
 
 Target = Annotated[str, typer.Argument(help='A path (with a "/") or a catalog name.')]
 Keys = Annotated[
     list[str] | None,
     typer.Option(
         "--key",
-        help="A key column and its value: item=tea; for a key of several columns, several times. The first keys of the "
-        "table without it.",
+        help="A key column and its value: item=tea; for a key of several columns, give it several times. Default: the "
+        "first keys of the table.",
     ),
 ]
 Start = Annotated[str | None, typer.Option("--from", help="The first instant to draw.")]
 End = Annotated[str | None, typer.Option("--until", help="The last instant to draw.")]
-MostKeys = Annotated[int, typer.Option("--most-keys", min=1, max=1_000, help="Draw at most so many keys.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The file: .svg or .html.")]
+MostKeys = Annotated[int, typer.Option("--most-keys", min=1, max=1_000, help="Draw at most this many keys.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Output file: .svg or .html.")]
 
 
 @picture.command()
 def plan(config: Config, sets: Sets = None, out: Out = Path("plan.svg"), json: AsJson = False) -> None:
-    """The plan of an application: every node, what it does, and where its rows go."""
+    """Draw the plan of an application: every node, what it does, and where its rows go."""
     checked = picture_file(out)
     _save(planned(config, sets)[1].picture(), checked, json)
 
@@ -61,7 +61,7 @@ def timeline(
     out: Out = Path("timeline.html"),
     json: AsJson = False,
 ) -> None:
-    """The versions of keys over valid time: one lane per key, one bar per version."""
+    """Draw the versions of keys over valid time: one lane per key, one bar per version."""
     first, last = (None if said is None else instant_of(said) for said in (start, end))
     checked, said = picture_file(out), pairs_of(key, "--key")
     asked = opened(quiet_session("picture timeline"), target)
@@ -73,12 +73,14 @@ def lateness(
     config: Config,
     work: Work = Path(),
     sets: Sets = None,
-    node: Annotated[str | None, typer.Option("--node", help="Of which node; of all sources without it.")] = None,
-    share: Annotated[float, typer.Option("--share", help="Part of the records that the grace is to let in.")] = 0.999,
+    node: Annotated[str | None, typer.Option("--node", help="The node. Default: all sources together.")] = None,
+    share: Annotated[
+        float, typer.Option("--share", help="Share of the records that the suggested grace accepts.")
+    ] = 0.999,
     out: Out = Path("lateness.svg"),
     json: AsJson = False,
 ) -> None:
-    """How late records came, with the grace that it suggests; batches ran with metrics: {level: debug}."""
+    """Draw how late records arrived, and suggest a grace. The batches must have run with metrics: {level: debug}."""
     checked = picture_file(out)
     app = unstarted_app("picture lateness", config, work, sets)
     _save(app.lateness_picture(node, share), checked, json)
@@ -87,16 +89,16 @@ def lateness(
 @picture.command()
 def buffer(
     config: Config,
-    name: Annotated[str, typer.Argument(help="The suppression.")],
+    name: Annotated[str, typer.Argument(help="Name of the suppression.")],
     work: Work = Path(),
     sets: Sets = None,
     batches: Annotated[
-        int, typer.Option("--batches", min=1, max=MOST_ROWS, help="At most so many, the newest.")
+        int, typer.Option("--batches", min=1, max=MOST_ROWS, help="Draw at most this many of the newest batches.")
     ] = 1_000,
     out: Out = Path("buffer.svg"),
     json: AsJson = False,
 ) -> None:
-    """How many records and bytes a suppression held after each batch, and its bounds."""
+    """Draw how many records and bytes a suppression held after each batch, with its bounds."""
     checked = picture_file(out)
     app = unstarted_app("picture buffer", config, work, sets)
     _save(app.buffer_picture(name, batches), checked, json)

@@ -1,4 +1,4 @@
-"""What the commands of the command line share: options, output, and how they end."""
+"""Shared parts of the commands: options, output and exit codes."""
 
 from __future__ import annotations
 
@@ -30,41 +30,41 @@ MOST_ROWS: Final = 2**31 - 1
 #: How Spark calls files that do not fit.
 _MISFITS: Final = ("FAILED_READ_FILE", "MALFORMED_RECORD")
 
-Config = Annotated[Path, typer.Option("--config", "-c", help="The YAML file with the settings.")]
+Config = Annotated[Path, typer.Option("--config", "-c", help="YAML file with the settings.")]
 Work = Annotated[
     Path,
-    typer.Option("--work", "-w", callback=work_folder, help="Folder of the input and the tables, on this machine."),
+    typer.Option("--work", "-w", callback=work_folder, help="Folder with the input and the tables, on this machine."),
 ]
 Sets = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="One setting by its path: trigger=10s. May be given several times; wins over file and environment.",
+        help="One setting by its path: trigger=10s. May be given several times; overrides file and environment.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 
 NewEpoch = Annotated[
     bool,
     typer.Option(
         "--new-epoch",
         help="Shut out every older driver and read the sources from their starting offsets, with the tables as they "
-        "are: for a checkpoint that is lost. Only for one start.",
+        "are. For a lost checkpoint; use it for one start only.",
     ),
 ]
 AddColumns = Annotated[
     bool,
     typer.Option(
         "--add-columns",
-        help="Give versioned and plain tables and sinks the columns of the plan that they lack, null in their rows so "
-        "far. Only for one start with a changed plan.",
+        help="Add the columns of the plan that versioned tables, plain tables and sinks lack; existing rows get "
+        "nulls. Use it for one start only, with a changed plan.",
     ),
 ]
 
 
 class Commands(TyperGroup):
-    """Commands in the order of their names, ending with the project's exit codes if something expected goes wrong."""
+    """Commands sorted by name. Expected errors end them with the project's exit codes."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx))
@@ -78,7 +78,7 @@ class Commands(TyperGroup):
 
 
 def commands(told: str) -> typer.Typer:
-    """A group of commands."""
+    """A group of commands with this help text."""
     return typer.Typer(cls=Commands, help=told, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
@@ -149,7 +149,7 @@ def echo_json(value: Any) -> None:
 
 
 def progress() -> Progress:
-    """A bar on the terminal for long work; none where nobody would see it, and results for a pipe stay out of it."""
+    """A progress bar for long work, on a terminal only; results that go to a pipe are kept apart from it."""
     console = Console(stderr=True)
     return Progress(
         SpinnerColumn(),
@@ -164,7 +164,7 @@ def progress() -> Progress:
 
 
 def quiet_session(name: str) -> SparkSession:
-    """A session whose own log shows errors only; the command prints what there is to know."""
+    """A session that logs errors only; the command prints everything else."""
     from jobs.session import build_session
 
     return build_session(name)

@@ -1,4 +1,4 @@
-"""``versioned suppress``: see what suppressions hold, empty them, or let out what is due."""
+"""``versioned suppress``: inspect what suppressions hold, drain them, or flush what is due."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from streams.nodes import Topology
     from streams.spark import BatchReport, StreamingApplication
 
-suppress = commands("What suppressions hold back.")
+suppress = commands("Inspect, drain and flush suppressions.")
 
-Inspected = Annotated[list[str] | None, typer.Argument(help="Names of suppressions; all if none are given.")]
+Inspected = Annotated[list[str] | None, typer.Argument(help="Names of suppressions. Default: all.")]
 Drained = Annotated[list[str], typer.Argument(help="Names of suppressions.")]
 
 
@@ -45,11 +45,11 @@ def inspect(
     work: Work = Path(),
     sets: Sets = None,
     rows: Annotated[
-        int, typer.Option("--rows", min=0, max=MOST_ROWS, help="Show so many of the rows that leave first.")
+        int, typer.Option("--rows", min=0, max=MOST_ROWS, help="Show this many of the rows that leave first.")
     ] = 0,
     json: AsJson = False,
 ) -> None:
-    """What suppressions hold: records, bytes, their bounds, and when the next row leaves."""
+    """Show what suppressions hold: records, bytes, bounds, and when the next row leaves."""
     settings, plan = _checked(config, sets, names)
     spark = quiet_session("suppress inspect")
     _tell(spark, _held(spark, settings, plan, work, names), rows, json)
@@ -64,7 +64,7 @@ def drain(
     dry_run: DryRunFlag = False,
     json: AsJson = False,
 ) -> None:
-    """Read what input there is and send everything held downstream: before a suppression leaves the plan."""
+    """Process the available input, then emit all that these suppressions hold: before you remove them from the plan."""
     settings, plan = _checked(config, sets, names)
     spark = quiet_session("suppress drain")
     before = _held(spark, settings, plan, work, names)
@@ -80,7 +80,7 @@ def drain(
 def flush(
     config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
 ) -> None:
-    """One tick of the wall clock: read what input there is and let out what is due, whatever the trigger says."""
+    """Advance the wall clock once: process the available input and emit what is due, whatever the trigger."""
     settings, plan = _checked(config, sets, None)
     spark = quiet_session("suppress flush")
     if not dry_run:

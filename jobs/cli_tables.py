@@ -1,4 +1,4 @@
-"""``versioned table``: make a versioned table, and ask it along valid time."""
+"""``versioned table``: create versioned tables and query them along valid time."""
 
 from __future__ import annotations
 
@@ -18,37 +18,43 @@ from versioned.making import check_new
 from versioned.spec import TimeScope, VersionedTableSpec
 from versioned.table import VersionedTable
 
-table = commands("Make and read versioned tables.")
+table = commands("Create and read versioned tables.")
 # Where one looks for it, beside the other pictures.
 table.command()(timeline)
 
-Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_ROWS, help="At most this many rows.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_ROWS, help="Show at most this many rows.")]
 
 
 @table.command()
 def create(
     target: Target,
-    schema: Annotated[str, typer.Option("--schema", help='Keys and values as DDL: "item STRING, price DOUBLE".')],
+    schema: Annotated[str, typer.Option("--schema", help='Key and value columns as DDL: "item STRING, price DOUBLE".')],
     keys: Annotated[str, typer.Option("--keys", help="Key columns, separated by commas.")],
-    history_retention: Annotated[str, typer.Option("--history-retention", help='For example "30 days".')],
+    history_retention: Annotated[
+        str,
+        typer.Option(
+            "--history-retention", help='How far behind stream time versions can be looked up, such as "30 days".'
+        ),
+    ],
     grace: Annotated[
-        str | None, typer.Option("--grace", help="How late a record may be; default: the history retention.")
+        str | None, typer.Option("--grace", help="How late a record may be. Default: the history retention.")
     ] = None,
     time_scope: Annotated[
         TimeScope,
-        typer.Option("--time-scope", help="Whose newest record tells how late another one is."),
+        typer.Option("--time-scope", help="The scope whose largest timestamp is stream time."),
     ] = "partition",
     time_resolution: Annotated[
         Literal["microsecond", "millisecond"],
-        typer.Option("--time-resolution", help="Of the instants that are stored; Kafka has milliseconds."),
+        typer.Option("--time-resolution", help="Resolution of the stored instants; Kafka's is milliseconds."),
     ] = "microsecond",
     system_history: Annotated[
-        bool, typer.Option("--system-history", help="Keep every record with its system time, for --known-at.")
+        bool,
+        typer.Option("--system-history", help="Also keep every accepted record with its system time, for --known-at."),
     ] = False,
     dry_run: DryRunFlag = False,
     json: AsJson = False,
 ) -> None:
-    """Make an empty versioned table."""
+    """Create an empty versioned table."""
     spark = quiet_session("table create")
     options: dict[str, Any] = {
         "keys": tuple(name.strip() for name in keys.split(",")),
@@ -72,7 +78,7 @@ def create(
 
 @table.command()
 def describe(target: Target, json: AsJson = False) -> None:
-    """What a table promises and holds: keys, retention, versions, stream times, horizon."""
+    """Show the settings and state of a table: keys, retention, versions, stream times, horizon."""
     _tell(described(opened(quiet_session("table describe"), target)), json)
 
 
@@ -83,7 +89,7 @@ def add_columns(
     dry_run: DryRunFlag = False,
     json: AsJson = False,
 ) -> None:
-    """Give a versioned table that no application owns further value columns, null in the rows that it has."""
+    """Add value columns, null in existing rows, to a versioned table that no application owns."""
     spark = quiet_session("table add-columns")
     asked, columns = opened(spark, target), columns_of_ddl(schema)
     if dry_run:
@@ -97,14 +103,14 @@ def add_columns(
 @table.command("as-of")
 def as_of(
     target: Target,
-    instant: Annotated[str, typer.Argument(help="In ISO form, such as 2013-01-02T12:00:00Z; UTC without a zone.")],
+    instant: Annotated[str, typer.Argument(help="In ISO form, such as 2013-01-02T12:00:00Z. UTC if it has no zone.")],
     known_at: Annotated[
-        str | None, typer.Option("--known-at", help="As it was known at this instant; the table needs system history.")
+        str | None, typer.Option("--known-at", help="As known at this instant; requires a table with system history.")
     ] = None,
     limit: Limit = 40,
     json: AsJson = False,
 ) -> None:
-    """The version of each key that was valid at an instant."""
+    """Show the version of each key that was valid at an instant."""
     at, known = instant_of(instant), None if known_at is None else instant_of(known_at)
     asked = opened(quiet_session("table as-of"), target)
     _show(asked.as_of(at, known_at=known).orderBy(*asked.spec.keys), limit, json)
@@ -116,7 +122,7 @@ def history(
     key: Annotated[
         list[str] | None,
         typer.Option(
-            "--key", help="A key column and its value: item=tea; for a key of several columns, several times."
+            "--key", help="A key column and its value: item=tea; for a key of several columns, give it several times."
         ),
     ] = None,
     start: Annotated[str | None, typer.Option("--from", help="Versions valid at or after this instant.")] = None,
@@ -124,7 +130,7 @@ def history(
     limit: Limit = 40,
     json: AsJson = False,
 ) -> None:
-    """The versions of a key, or of all, in order of time."""
+    """Show the versions of a key, or of all keys, in order of time."""
     bounds = [None if said is None else instant_of(said) for said in (start, end)]
     said = pairs_of(key, "--key")
     asked = opened(quiet_session("table history"), target)

@@ -1,4 +1,4 @@
-"""``versioned validate``: judge the tables of an application and the records of its sources."""
+"""``versioned validate``: check the tables of an application and the records of its sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobs.cli_shared import AsJson, Config, DryRunFlag, Sets, Work, echo_json, p
 def validate(
     config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
 ) -> None:
-    """Judge tables by their invariants and sources by their rules, with HTML pages; code 3 if data breaks one."""
+    """Check tables for their invariants and sources for their rules; write HTML pages. Exit code 3 on violations."""
     from jobs.named_tables import names_of, tables_of
     from jobs.validate import Judged, code_of, pages_of, settings_of
     from jobs.validate import validate as judged_all

@@ -1,6 +1,6 @@
-"""``python -m jobs.config_schema [FOLDER]``: JSON schemas of all settings, for editors, into ``conf/schema``.
+"""``python -m jobs.config_schema [FOLDER]``: write JSON schemas of all settings, for editors, to ``conf/schema``.
 
-A file of settings names its schema in its first line: ``# yaml-language-server: $schema=schema/job.schema.json``.
+A settings file names its schema in its first line: ``# yaml-language-server: $schema=schema/job.schema.json``.
 """
 
 from __future__ import annotations

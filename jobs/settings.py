@@ -191,9 +191,9 @@ class JobSettings(Strict):
     )
     keys_cross_partitions: Flag = Field(
         default=True,
-        description="Whether a new key may occur in several partitions of a source. If so, all records share one stream "
-        "time after a change of key. `false` keeps partitions separate there as well, each with its own stream time, "
-        "for example one per tenant; at most 1,000.",
+        description="Whether a new key may occur in several partitions of a source. If so, all records share one "
+        "stream time after a change of key. `false` keeps partitions separate there as well, each with its own stream "
+        "time, for example one per tenant; at most 1,000.",
     )
     checkpoint: Place | None = Field(
         default=None,

@@ -1,4 +1,4 @@
-"""What the suppressions of an application hold, read from the tables of their buffers."""
+"""What the suppressions of an application hold, read from their buffer tables."""
 
 from __future__ import annotations
 

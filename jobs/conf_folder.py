@@ -1,4 +1,4 @@
-"""Where the files of ``conf/`` lie: beside the packages, or within ``jobs`` where the library is installed."""
+"""Where the files of ``conf/`` are: next to the packages, or inside ``jobs`` if the library is installed."""
 
 from __future__ import annotations
 

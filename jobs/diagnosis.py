@@ -1,4 +1,4 @@
-"""The health of an application that its settings describe."""
+"""The health of an application, given its settings."""
 
 from __future__ import annotations
 

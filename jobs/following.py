@@ -1,4 +1,4 @@
-"""Who is told of each batch of a job: in the process that runs it, or over Spark Connect from the ledger behind it.
+"""Who is notified of each batch of a job: in the process that runs it, or, with Spark Connect, from the ledger.
 
 There batches run in a Python worker of the server. What they call would have to travel, and would change a copy: lines
 would stand in the server's log, and a summary would count nothing. So nothing travels, and the client reads the ledger.

@@ -1,4 +1,4 @@
-"""Tables of Spark's own catalog where that is kept in memory: they are forgotten with the process, their files stay."""
+"""Warns of tables in an in-memory ``spark_catalog``: they are forgotten with the process, though their files stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upkeep of an application's tables: check the invariants, forget expired history, compact, remove old files.
+"""Maintains an application's tables: checks invariants, deletes expired history, compacts, removes old files.
 
 It may run beside the stream, in another process or in a thread (:func:`beside`): what it does conflicts with no batch,
 or the batch tries again.

@@ -1,4 +1,4 @@
-"""Functions of Python modules that settings name: ``module:function``.
+"""Functions of Python modules that settings name as ``module:function``.
 
 A module is found as Python finds modules, and else beside the file of the settings. What was found there is no
 installed package: Spark's workers cannot import it, so its functions travel to them by value.

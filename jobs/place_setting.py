@@ -1,4 +1,4 @@
-"""Folders and files in settings: they lie below the folder that a program is given, or where they say themselves.
+"""Folders and files in settings: below the program's work folder, unless they are absolute or have a scheme.
 
 What Spark reads and writes may have a scheme, ``s3a://bucket/tables``; what a program itself looks into may not.
 """

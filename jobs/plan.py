@@ -1,4 +1,4 @@
-"""A plan declared in settings becomes a topology: each step is one call of the DSL.
+"""Turns a plan declared in settings into a topology: each step is one call of the DSL.
 
 Steps may stand in any order; each is built after the steps it reads.
 

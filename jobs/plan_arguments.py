@@ -1,4 +1,4 @@
-"""Arguments of a function that builds a plan: what ``plan_settings`` say becomes what the function takes.
+"""Arguments of a function that builds a plan: converts ``plan_settings`` to what the function takes.
 
 Text that reads as a duration is one. A variable and ``--set`` give text alone, so what a parameter is annotated with
 decides whether such a text is a number, or true or false.

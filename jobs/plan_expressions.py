@@ -1,4 +1,4 @@
-"""Expressions in settings: short text such as ``"value.delay > 15"`` becomes an expression of the DSL.
+"""Expressions in settings: turns short text such as ``"value.delay > 15"`` into an expression of the DSL.
 
 The text is read with Python's grammar and never run: each piece of it is either on the list of what is allowed, and
 translated, or refused with what is allowed. ``and``, ``or``, ``not``, ``in``, ``is None`` and ``a if c else b`` work

@@ -1,4 +1,4 @@
-"""Aggregates of declared steps: grouped, windowed, and built in or by Python functions."""
+"""Aggregates of declared steps: grouped, windowed, built in or written as Python functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins of declared steps: what is joined decides which options go with it."""
+"""Joins of declared steps: what is joined decides which options apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows, keys and conditions of declared steps as functions that the DSL takes."""
+"""Rows, keys and conditions of declared steps, as functions that the DSL takes."""
 
 from __future__ import annotations
 

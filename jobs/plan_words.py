@@ -1,4 +1,4 @@
-"""What is wrong with a declared plan, in the words of settings too: plans are refused in those of Python."""
+"""Adds the words of settings to errors about a declared plan, which use the names of the Python DSL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running job shows: a line per batch, and at the end a summary that a person understands."""
+"""What a running job prints: one line per batch, and a readable summary at the end."""
 
 from __future__ import annotations
 

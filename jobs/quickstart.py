@@ -1,4 +1,4 @@
-"""``python -m jobs.quickstart --work FOLDER``: prepare the input once, then run the job with spark-submit.
+"""``python -m jobs.quickstart --work FOLDER``: prepares the input once, then runs the job with spark-submit.
 
 What ``make quickstart`` calls. Run again, it finds the input prepared and all of it processed, and shows the tables.
 """

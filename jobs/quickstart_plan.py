@@ -1,4 +1,4 @@
-"""The quickstart's topology, out of flights, weather and aircraft.
+"""The quickstart's topology, built from flights, weather and aircraft.
 
 Flights joined to the weather at their departure, final departures per airport and hour, the last airport of every
 aircraft and how many are at each, and delays joined to the model of the aircraft.

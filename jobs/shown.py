@@ -1,4 +1,4 @@
-"""Settings as people read them: effective values with where each comes from, durations in words, no secrets."""
+"""Settings for people to read: effective values with the origin of each, durations in words, no secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns that sources declare, against the plan and their contracts: what a start refuses, told without Spark.
+"""Checks the columns that sources declare against the plan and their contracts, as a start does, but without Spark.
 
 The rules are those of the start (``streams.spark.input_checks``). Columns are known here only where the settings say
 them: the ``schema`` of files without a ``transform``, and the fields of a topic of ``kafka``. Of other sources, and of

@@ -1,4 +1,4 @@
-"""The rules of a source at work: rows put aside by a condition, or batches shown to Great Expectations."""
+"""Applies the rules of a source: rejects rows by a condition, or checks batches with Great Expectations."""
 
 from __future__ import annotations
 

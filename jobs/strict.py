@@ -1,4 +1,4 @@
-"""What all models of settings share: nothing unknown is accepted, and what is wrong is told with its path."""
+"""The base of all settings models: unknown keys are refused, and each error names the path of its setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of subjects to be erased: CSV with a header.
+"""A file of data subjects to erase: CSV with a header.
 
 It is read here and not by Spark, which takes the name of a file for a pattern, knows no doubled quotes and passes over
 files whose names begin with ``_``.

@@ -1,4 +1,4 @@
-"""Versioned tables for people and programs at a console: what a table promises and holds, and its rows as JSON."""
+"""Versioned tables on a console: what a table promises and holds, and its rows as JSON."""
 
 from __future__ import annotations
 

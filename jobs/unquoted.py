@@ -1,4 +1,4 @@
-"""Errors told without the values of rows: what Spark says of a row that it failed at may quote it.
+"""Errors without the values of rows, which Spark may quote when it fails at a row.
 
 Great Expectations hands on the text of an error alone, so a text is told as it is only where it is known to speak of
 columns; of any other the condition is told, or the class that Java's words begin with.

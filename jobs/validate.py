@@ -1,4 +1,4 @@
-"""``spark-submit jobs/validate.py --config conf/validate.yaml --work FOLDER``: judge every table, and the sources.
+"""``spark-submit jobs/validate.py --config conf/validate.yaml --work FOLDER``: checks every table and the sources.
 
 Each table is looked at as of one version, so a stream may go on writing. What always holds in a table of its kind is in
 ``streams.spark.invariants``; rules of the sources come from the settings of the application that ``job`` names.

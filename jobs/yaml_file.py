@@ -1,4 +1,4 @@
-"""Reading settings as YAML: of a sane size, in which no key is written twice and no alias multiplies."""
+"""Reads settings as YAML, limited in size, without duplicate keys, and without aliases that multiply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic of expressions on plain values, with SQL's rules: numbers, and instants with durations."""
+"""Arithmetic of expressions on plain values, by SQL's rules: numbers, and instants with durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One curve of the picture of a suppression buffer: a number per batch, as steps. Pure."""
+"""One curve in the picture of a suppression buffer: one number per batch, drawn as steps. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How full a suppression buffer was, batch by batch, as a picture: records above, bytes below. Pure."""
+"""How full a suppression buffer was after each batch, as a picture: records above, bytes below. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value as another type, as Spark's ``try_cast`` gives it: null where that is not possible."""
+"""Casts of values, like Spark's ``try_cast``: null where a cast is not possible."""
 
 from __future__ import annotations
 

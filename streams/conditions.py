@@ -1,4 +1,4 @@
-"""What a filter can decide by: an expression that may be true or false.
+"""What a filter can use as its condition: an expression that may be true or false.
 
 Null is neither, so a constant, a sum or a text as a condition would drop every record without a word.
 """

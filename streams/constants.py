@@ -1,4 +1,4 @@
-"""Which Python values can be constants of an expression: those that Spark has literals of."""
+"""Which Python values can be constants in an expression: those that have a Spark literal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types as DDL, as far as they can be checked without Spark: a misspelt word is refused where it is written."""
+"""Types as DDL, checked as far as possible without Spark, so that a misspelt word is refused at once."""
 
 from __future__ import annotations
 

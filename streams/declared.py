@@ -1,4 +1,4 @@
-"""What functions of the user returned, held to the fields that they declared: a misspelt one would be lost in silence.
+"""Checks that the results of user functions have the declared fields; a misspelt field would be lost silently.
 
 Types are Spark's matter (``streams/spark/returned.py``); names are the same for both engines.
 """

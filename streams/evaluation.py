@@ -1,4 +1,4 @@
-"""What each operation of an expression means for plain Python values: SQL's rules (Spark in ANSI mode), null included.
+"""The operations of expressions on plain Python values: SQL's rules (Spark in ANSI mode), including nulls.
 
 Integers are 64-bit: a result outside is an error, as on Spark. Division gives a double, null for a zero divisor. NaN
 equals itself and is the largest number. Values of different types are compared as one (``streams.operands``).

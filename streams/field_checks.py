@@ -1,4 +1,4 @@
-"""Fields that a plan names, and keys that its joins match: refused where the plan tells that they do not fit.
+"""Checks the fields that a plan names and the keys that its joins match, as far as the plan knows them.
 
 Keys are matched by position (``docs/decisions/0006-tables-in-the-test-driver.md``), so both sides need as many fields,
 and fields of the same names in the same order.

@@ -1,4 +1,4 @@
-"""Functions for expressions, beside Python's operators; each means the same on Spark and in the test driver.
+"""Functions for expressions, in addition to Python's operators; same meaning on Spark and in the test driver.
 
 >>> from streams.expressions import evaluate, trace
 >>> from streams.rows import Row

@@ -1,4 +1,4 @@
-"""The plan while it grows: what the DSL's objects share."""
+"""The plan under construction, shared by the objects of the DSL."""
 
 from __future__ import annotations
 

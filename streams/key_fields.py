@@ -1,4 +1,4 @@
-"""Which fields the keys of a node have, as far as the plan tells."""
+"""Which fields the keys of a node have, as far as the plan knows."""
 
 from __future__ import annotations
 

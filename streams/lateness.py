@@ -1,4 +1,4 @@
-"""How late records come: a histogram with fixed bounds, and the grace that it suggests. Pure.
+"""How late records arrive: a histogram with fixed bounds, and the grace that it suggests. Pure.
 
 The bounds are the preferred numbers R10 (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8 and their decimal multiples) from a
 millisecond on, so each is about a quarter above the one before, and histograms of batches, nodes or days can be added

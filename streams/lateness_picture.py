@@ -1,4 +1,4 @@
-"""How late records came, as a picture, with the grace that it suggests. Pure.
+"""How late records arrived, as a picture, with the grace that this suggests. Pure.
 
 The classes of lateness grow by a quarter each, so columns of equal width are a logarithmic scale of time. The number of
 records is drawn logarithmically too: one record in a million is what a grace is about, and it must be seen.

@@ -1,4 +1,4 @@
-"""What the batches of an application told of lateness and of buffers, read from plain rows. Pure.
+"""What the batches of an application reported about lateness and buffers, read from plain rows. Pure.
 
 The rows are those of the ledger table as Spark collects them, the same as mappings, or the ``BatchReport`` values that
 ``on_batch`` hears: each has ``batch_id``, ``clock`` and ``counts`` (``<node>.<what>`` -> number).

@@ -1,4 +1,4 @@
-"""The plan: what a topology consists of, as frozen values that know no engine.
+"""The plan: the nodes of a topology, as frozen values that are independent of any engine.
 
 A :class:`Topology` is a tuple of nodes in an order in which each one comes after its parents. The DSL
 (``streams.topology``) builds it, ``streams.plan_checks`` refuses what can never work, and both engines run

@@ -1,4 +1,4 @@
-"""Two values of different types as one type, as Spark in ANSI mode compares them and computes with them.
+"""Brings two values of different types to one type, as Spark in ANSI mode compares them and computes with them.
 
 A number beside a double is a double; a text is read as what stands beside it; a date is its midnight beside an instant.
 """

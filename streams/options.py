@@ -1,4 +1,4 @@
-"""How tables are stored and joined, as values (Kafka Streams: ``Materialized``, ``Joined``); words of sources."""
+"""How tables are stored and joined, as values (Kafka Streams: ``Materialized``, ``Joined``); options of sources."""
 
 from __future__ import annotations
 

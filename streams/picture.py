@@ -1,4 +1,4 @@
-"""A topology as a picture: self-contained SVG, left to right, without any dependency."""
+"""A topology as a picture: self-contained SVG, drawn left to right, without dependencies."""
 
 from __future__ import annotations
 

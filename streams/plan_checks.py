@@ -1,4 +1,4 @@
-"""What a plan can never do, found before anything runs.
+"""Finds what can never work in a plan, before anything runs.
 
 Every refusal is a :class:`~versioned.errors.TopologyError` with the rule and the node. What is asked of a node
 (``streams.plan_facts``) depends on its ancestors only, so it is checked as soon as it is added; names are checked when

@@ -1,4 +1,4 @@
-"""What follows from a node's ancestors: whether its table is versioned, which windows its keys have, how long for.
+"""What follows from a node's ancestors: whether its table is versioned, the windows of its keys and their retention.
 
 Never from what follows the node (R137), so all of it is known as soon as the node is added.
 """

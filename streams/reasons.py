@@ -1,4 +1,4 @@
-"""Why a record was put aside, or why a look-up found nothing: the codes of the ``reason`` columns on both engines."""
+"""Why a record was rejected or a lookup found nothing: the codes in ``reason`` columns on both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must fit together before an application goes on: its ledger, its checkpoint and its tables. Pure rules.
+"""What must be consistent before an application resumes: its ledger, checkpoint and tables. Pure rules.
 
 A batch is: offsets written to the checkpoint, writes to the tables (downstream first), the ledger row, the checkpoint's
 commit. So after a crash anywhere the checkpoint knows every batch that a table has, the tables have every batch that

@@ -1,4 +1,4 @@
-"""Which batch an application can be taken back to, and which version of a table that was. Pure rules."""
+"""Which batch an application can be rolled back to, and which table version belongs to it. Pure rules."""
 
 from __future__ import annotations
 

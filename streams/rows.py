@@ -1,4 +1,4 @@
-"""``Row``: a key or value in the test driver, with named fields, like a struct on Spark; ``Inner``: what is in it."""
+"""``Row``: a key or value in the test driver, with named fields like a Spark struct. ``Inner``: a struct within one."""
 
 from __future__ import annotations
 

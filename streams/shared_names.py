@@ -1,4 +1,4 @@
-"""Fields that both sides of a join have: what is told of them, by the plan, by the test driver and by Spark."""
+"""Fields that both sides of a join have: the error message, for the plan, the test driver and Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which arguments of a user's function are rows: ``value`` is in ``lambda value, limit=3``, and ``limit`` stays 3."""
+"""Which arguments of a user's function are rows: in ``lambda value, limit=3`` only ``value``; ``limit`` stays 3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the records of several partitions share one stream time, as far as the plan tells.
+"""Where the records of several partitions share one stream time, as far as the plan knows.
 
 A record keeps the stream-time scope of its source partition until its key changes, or until it reaches something that
 has one stream time for all: from there on all are in scope 0. Joins find the records and rows of their other side by

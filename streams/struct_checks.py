@@ -1,4 +1,4 @@
-"""Fields within structs that a plan names: refused once the types of the sources' columns are known."""
+"""Checks fields within structs that a plan names, once the types of the sources' columns are known."""
 
 from __future__ import annotations
 

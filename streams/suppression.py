@@ -1,4 +1,4 @@
-"""What a suppression of the plan promises, and how its final results tell what closed them: for both engines."""
+"""What a suppression of the plan promises, and how final results say what closed them; for both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts as dates and instants, and instants as texts, in the forms that Spark's casts know; in UTC.
+"""Texts as dates and instants, and instants as texts, in the forms that Spark's casts accept; in UTC.
 
 Texts that ask the clock (``now``, ``today``, a time without a date) are none: a replay would read them differently.
 """

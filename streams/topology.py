@@ -1,4 +1,4 @@
-"""Where a topology begins: ``StreamsBuilder`` (Kafka Streams: ``StreamsBuilder``).
+"""``StreamsBuilder``: where a topology starts (Kafka Streams: ``StreamsBuilder``).
 
 One topology runs on both engines: on Spark, and record by record in ``streams.testing.TopologyTestDriver``.
 """

@@ -1,4 +1,4 @@
-"""What Python asks of a value and no expression can answer while the plan is built: each says what to write instead."""
+"""Python operations that an expression cannot answer while the plan is built; each error says what to write instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of the user that are called as they are: what they take, as far as Python tells, and who calls them."""
+"""User functions that are called directly, not traced: their parameters, as far as Python knows, and their callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time-ordered buffer on columns: the decisions of ``SuppressBuffer``, told as indices instead of rows.
+"""The time-ordered buffer on columns: the decisions of ``SuppressBuffer``, as row indices instead of rows.
 
 Most suppressions have the same kind of rule: an event-time limit counted from the first update, bounded by emitting
 the oldest row early. Only a row's key, instant and size matter to it. So no row becomes an object: keys are numbers in

@@ -1,4 +1,4 @@
-"""The canonical order of keys, as bytes that compare like the keys do.
+"""The canonical order of keys, as bytes that compare like the keys.
 
 Ties between buffered rows must fall the same way on both engines and in every run, so the order is the one of
 Spark's ``ORDER BY``: nulls first, strings by their UTF-8 bytes, numbers by value with NaN last, structs and arrays

@@ -1,4 +1,4 @@
-"""How large a buffered row counts: what ``max_bytes`` is compared with.
+"""The size of a buffered row, as ``max_bytes`` counts it.
 
 The size is logical, so that both engines agree and a plan's limits mean the same everywhere: a bool is 1 byte, a
 number 8 (whatever its SQL width), a decimal 16, an instant or duration 8, a date 4, text its UTF-8 length, binary

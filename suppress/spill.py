@@ -1,4 +1,4 @@
-"""Where a buffer keeps the rows that do not fit its memory bound: a private temporary file that nobody else sees.
+"""Where a buffer spills rows beyond its memory bound: a private temporary file.
 
 It is a work file of one process, not durable state: what must survive is stored in the buffer's Delta table.
 """

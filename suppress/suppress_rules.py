@@ -1,4 +1,4 @@
-"""From what a plan says (``Suppressed``) to what a buffer does (``BufferRule``): shared by both engines."""
+"""From a plan's ``Suppressed`` to the ``BufferRule`` of a buffer; shared by both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that a table gets after it was made: null in all rows that it has.
+"""Adds columns to an existing table; they are null in all existing rows.
 
 A versioned table gets them in one commit. Before it, the table's properties announce them (``versioned.adding``), so
 that a kill at any point leaves no table that looks as if somebody else had changed it; after it, the spec names them

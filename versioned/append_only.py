@@ -1,4 +1,4 @@
-"""Tables whose rows must stay: Delta refuses each write that would remove some, and some of it may be done by then."""
+"""Refuses work that removes rows from append-only tables before it starts; Delta would refuse it only midway."""
 
 from __future__ import annotations
 

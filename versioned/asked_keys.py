@@ -1,4 +1,4 @@
-"""Keys that a frame asks for, as keys of a table: compared exactly, or refused.
+"""Matches the keys of a frame to the keys of a table: compared exactly, or refused.
 
 Where two types differ, ``==`` casts both to a third one, in which one key may equal several of the table, or cannot be
 read. So the asked keys are cast to the table's type instead, in which each is one key or none.

@@ -1,4 +1,4 @@
-"""Backfill: old history put into a live versioned table, with grace off.
+"""Backfill: puts old history into a live versioned table, with grace off.
 
 A record of a backfill is never too late, but it may be too new: stream time belongs to the live input and must not be
 moved by history, so records after it are rejected. Hence nothing changes that the stream decides by stream time (late,

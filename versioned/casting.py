@@ -1,4 +1,4 @@
-"""Values in other types: what a cast would change, and which values have none in the other type."""
+"""Casts of values to other types: what a cast would change, and which values do not exist in the target type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that take one of a few words: what is allowed stands in their type, and is checked where they are given."""
+"""Checks options that take one of a few words against the ``Literal`` type of the option."""
 
 from __future__ import annotations
 

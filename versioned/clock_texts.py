@@ -1,4 +1,4 @@
-"""Texts that Spark's casts complete by the clock: of a time without its day they make an instant of today."""
+"""Texts that Spark's casts complete with the current date: a time without a day becomes an instant of today."""
 
 from __future__ import annotations
 

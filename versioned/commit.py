@@ -1,4 +1,4 @@
-"""The one function through which every row is written to Delta; making, altering and tending tables are commands.
+"""The only function that writes rows to Delta. Commands create, alter and maintain tables.
 
 Delta silently skips a write whose transaction id it has seen. So each write carries a transaction id of its own
 (application, node *and step*, with epoch and batch id as version) and its identity as ``userMetadata``, and after each

@@ -1,4 +1,4 @@
-"""CHECK constraints that somebody else gave a table, which rows of this library need not meet."""
+"""CHECK constraints that others added to a table, and that rows of this library need not satisfy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns that a text of DDL names, as far as they can be told without Spark.
+"""The column names in a DDL text, as far as they can be parsed without Spark.
 
 Only Spark parses DDL in full. What is not understood here, or may mean something else in another session, is reported
 as not known, never guessed: :func:`versioned.schema.columns_of` asks Spark.

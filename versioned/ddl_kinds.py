@@ -1,4 +1,4 @@
-"""What a text of DDL declares, as far as it can be told without Spark: names of fields and words of types, in a tree.
+"""The declarations in a DDL text, as far as they can be parsed without Spark: a tree of field names and type words.
 
 Only Spark parses DDL in full. What is not understood here, or may mean something else in another session, is reported
 as not known, never guessed.

@@ -1,4 +1,4 @@
-"""Pictures as SVG text and as one HTML page, without any dependency. Pure.
+"""Pictures as SVG text and as a single HTML page, without dependencies. Pure.
 
 A picture has its own light background: notebooks have themes of their own, which the style sheet of an SVG cannot see,
 and dark text on an unknown background would be unreadable in half of them.

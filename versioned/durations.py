@@ -1,4 +1,4 @@
-"""Durations, instants and their resolution, as integers.
+"""Durations, instants and time resolution, as integers.
 
 Inside the library an instant is an ``int`` of microseconds since 1970-01-01 UTC, and a duration an
 ``int`` of microseconds. Names carry the unit: ``grace_us``, ``size_ms``.

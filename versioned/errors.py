@@ -1,4 +1,4 @@
-"""The one error tree: everything the library raises on purpose is a ``VersionedError``.
+"""The error hierarchy: everything that the library raises on purpose is a ``VersionedError``.
 
 Each message says what was wrong, with the numbers, and what to do about it.
 """

@@ -1,4 +1,4 @@
-"""Named points at which a test may make the process fail. Nothing happens unless a test arms them.
+"""Named points at which a test can make the process fail. They do nothing unless a test arms them.
 
 Points are named ``<moment>:<node>/<step>``: ``before:weather/main``, ``after:ledger/row``.
 """

@@ -1,4 +1,4 @@
-"""Arguments that are DataFrames, and those that name columns of them: refused where they cannot be meant."""
+"""Checks arguments that are DataFrames or name columns of them, and refuses those that cannot be meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of another kind than an option takes: refused where they are given, with what was meant."""
+"""Checks the types of arguments where they are passed; errors say what was expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashes of rows: rows that differ have other ones, wherever their nulls stand."""
+"""Hashes of rows, such that the position of a null counts."""
 
 from __future__ import annotations
 

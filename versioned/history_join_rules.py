@@ -1,4 +1,4 @@
-"""The complete join of two histories: every result that ever was, kept right by late records (KIP-914; R150).
+"""The complete join of two histories: every result that ever held, kept correct by late records (KIP-914; R150).
 
 At any instant the result is the join of what is valid on both sides. A result starts wherever a version of either side
 starts and there is something to join; it ends with a tombstone, a start without a value. Two tombstones never follow

@@ -1,4 +1,4 @@
-"""Names of tables and columns: the one place that checks and quotes them.
+"""Names of tables and columns: the only place that checks and quotes them.
 
 Values never go into SQL text here or anywhere else; only names do, and only through this module.
 """

@@ -1,4 +1,4 @@
-"""How lanes of versions are drawn: bars, gaps, and the axis below. Pure."""
+"""The parts of a lane of versions in a picture: bars, gaps and the axis below. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of versioned tables, brought into lanes for a picture: one per key, its versions in order of time. Pure."""
+"""Rows of versioned tables as lanes of a picture: one lane per key, its versions in order of time. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking into Delta's log itself: what the history tells too, in a third of its time.
+"""Reads the files of Delta's log directly, in a third of the time that the table history takes.
 
 By Delta's protocol, version n of a table is the file with that number in its log, one action per line. This works
 neither for a table known only to a catalog, whose log may lie elsewhere, nor for one whose commits a catalog keeps.

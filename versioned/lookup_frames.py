@@ -1,4 +1,4 @@
-"""Reading versions, DataFrame to DataFrame: current, as of an instant, between two, and looked up per row.
+"""Reads versions, DataFrame to DataFrame: current, as of an instant, between two instants, and looked up per row.
 
 ``rows`` are stored rows of a versioned table (``versioned.spec``). The *horizon* is the oldest instant whose lookups
 are promised: stream time minus history retention. It is one instant for the table or, with ``time_scope="key"``, one

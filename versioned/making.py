@@ -1,4 +1,4 @@
-"""Making a table, also where a kill cut off the making of the same table before.
+"""Creates a table, even after a crash interrupted an earlier attempt to create it.
 
 Everything that a table is made with (constraints, columns without statistics) is in one statement: whatever a second
 one had to add would be missing for ever if a kill came in between.

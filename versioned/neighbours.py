@@ -1,4 +1,4 @@
-"""Of an out-of-order record: the version just before it in time, and the start of the one after it, *at its place*.
+"""For an out-of-order record: the version just before it in time and the start of the one after it, *at its place*.
 
 Only versions stored before the batch count, and records of the batch before the record's own place. The stored
 versions of a key, of any number, are sorted by time together with the records that ask. Within the batch, few records

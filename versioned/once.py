@@ -1,4 +1,4 @@
-"""Values that several threads may ask for, worked out once."""
+"""Values that several threads may ask for, computed once."""
 
 from __future__ import annotations
 

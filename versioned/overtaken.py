@@ -1,4 +1,4 @@
-"""Whether others came before a put by hand so that it must be judged anew.
+"""Whether other writers overtook a put by hand, so that it must be judged again.
 
 Each try of a write reads the stored rows again, but the outcomes of the records were determined before: by the table
 as it was then, and by its stream times.

@@ -1,4 +1,4 @@
-"""Versions of keys as a picture: each key a lane, each version a bar along valid time. Pure."""
+"""Versions of keys as a picture: one lane per key, one bar per version along valid time. Pure."""
 
 from __future__ import annotations
 

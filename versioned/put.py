@@ -1,4 +1,4 @@
-"""One batch of puts into one versioned table: judged, counted, then written in one commit or two.
+"""One batch of puts into one versioned table: judged, counted, then written in one or two commits.
 
 Everything that reads the table's state before the batch (outcomes, joins) is evaluated first; then
 :meth:`PutBatch.write` replaces the current partition in one commit. Late records go into closed history: if not many

@@ -1,4 +1,4 @@
-"""What records must be like to be put into a versioned table: nothing of them is taken for something else."""
+"""Checks the records to be put into a versioned table, so that none is taken for something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of a put, set-wise: DataFrame to DataFrame, no input or output.
+"""The rules of a put, set-wise: DataFrame to DataFrame, without input or output.
 
 The same rules, record by record, are in ``versioned.store_rules``; a property test compares the two.
 

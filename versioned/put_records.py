@@ -1,4 +1,4 @@
-"""A user's records in the shape that a put takes them in; those that are none are told apart by ``_reason``."""
+"""Brings a user's records into the shape that a put takes; invalid ones are marked by ``_reason``."""
 
 from __future__ import annotations
 

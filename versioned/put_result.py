@@ -1,4 +1,4 @@
-"""``PutResult``: what became of a batch of puts, as its caller sees it."""
+"""``PutResult``: the outcome of a batch of puts, as its caller sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a put by hand must know before it writes: its batch, and the table as it is."""
+"""What a put by hand needs to know before it writes: its batch, and the current state of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a stored table of any kind, by its path or its name; and which table a short name means."""
+"""Reads a stored table of any kind by path or name, and resolves short table names."""
 
 from __future__ import annotations
 

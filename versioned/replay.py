@@ -1,4 +1,4 @@
-"""What a replayed batch must have in common with the batch that landed before it.
+"""What a replayed batch must have in common with the batch that was committed before it.
 
 Delta knows a write by its transaction id alone, and skips a second one with the same id whatever is in it. So each
 commit of a batch also says where its input came from: the ``checkpoint`` that counted the batch, and the

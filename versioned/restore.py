@@ -1,4 +1,4 @@
-"""Taking a table back to an older version."""
+"""Restores a table to an older version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of a versioned table: what may be a key, the DDL, and the contract checked when a table is opened."""
+"""The columns of a versioned table: allowed key types, the DDL, and the contract checked when a table is opened."""
 
 from __future__ import annotations
 

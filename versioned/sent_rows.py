@@ -1,4 +1,4 @@
-"""Whether the rows that ask go to every task, so that only versions are moved which one of them finds.
+"""Whether to broadcast the rows that a lookup asks for, so that only matching versions are moved.
 
 A join shuffles and sorts all versions of a table, however few of them are found. Broadcasting the asked keys and
 instants avoids that for versions that are not found. But the asking rows are then read twice, and must not change in

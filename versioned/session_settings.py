@@ -1,4 +1,4 @@
-"""Settings that a session needs: for a write, then taken off again so that no other write meets them; or for good."""
+"""Session settings that the library needs: set for one write and then reset, or set for good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running independent pieces of a batch at the same time: a commit to a small table is mostly waiting."""
+"""Runs independent parts of a batch at the same time: a commit to a small table is mostly waiting."""
 
 from __future__ import annotations
 

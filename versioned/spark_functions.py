@@ -1,4 +1,4 @@
-"""Spark's functions, of which those that name a column or make a literal are asked for once each.
+"""Spark's functions; those that name a column or make a literal are called once and their results reused.
 
 Without Spark Connect, each call of a function costs three messages to the JVM and one to release the result, a tenth of
 a millisecond each, and one batch names the same few columns thousands of times. A cached column is a name or a value

@@ -1,4 +1,4 @@
-"""What a versioned table promises: its columns, retention, grace and stream-time scope.
+"""The specification of a versioned table: its columns, retention, grace and stream-time scope.
 
 The spec travels with the table, as Delta table properties under ``versioned.``; opening a table reads it back.
 

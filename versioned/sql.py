@@ -1,4 +1,4 @@
-"""SQL access to a versioned table: views of what is current and of all history, and table functions of both axes.
+"""SQL access to a versioned table: views of current rows and of all history, and table functions for both time axes.
 
 ``<name>_current``, ``<name>_history``, ``<name>_as_of(ts)`` and ``<name>_between(from_ts, until_ts)`` are ordinary
 Spark SQL objects; predicates on them are pushed down to the Delta scan, and the functions can be joined with LATERAL.

@@ -1,4 +1,4 @@
-"""Types, columns and properties as SQL text; names are quoted: a schema may come from a file of anybody's."""
+"""Types, columns and properties as SQL text. Names are quoted, since a schema may come from an untrusted file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables without statistics of some columns, so that Delta's log never tells a value of them.
+"""Tables without statistics for some columns, so that Delta's log never contains their values.
 
 Delta keeps the smallest and the largest value of a column for each file: in the commits, in their checksums and in the
 log's checkpoints. VACUUM never cleans those. If a value must be gone for good once its rows are (``erase``), its column

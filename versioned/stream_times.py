@@ -1,4 +1,4 @@
-"""The stream times of a stored table: what its commits tell, and what is left once Delta has cleaned its log.
+"""The stream times of a stored table: read from its commits, or from what remains after Delta cleans its log.
 
 Every commit of the library carries the stream times after it. Delta keeps commits for ``delta.logRetentionDuration``
 (30 days); if only others have written since (an OPTIMIZE of the platform, say), the last commit with stream times is

@@ -1,4 +1,4 @@
-"""Elements of SVG as text, safe for any value. Pure."""
+"""SVG elements as text, with every value escaped. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""System time of a versioned table: what it knew at an instant, also after VACUUM (docs/decisions/0010).
+"""System time of a versioned table: what it knew at an instant, even after VACUUM (docs/decisions/0010).
 
 A table made with ``system_history=True`` has a second table beside it, ``<name>_known``, with one row per accepted put
 and its ``systemFrom``, the instant since which it has been known. Rows are only ever appended. Since a version ends

@@ -1,4 +1,4 @@
-"""Whether a table is there, and its details and properties."""
+"""Whether a table exists, and its details and properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log of a table tells: its newest commits, which of them are this library's, and what they say."""
+"""Reads the log of a table: its newest commits, which of them are this library's, and what they record."""
 
 from __future__ import annotations
 

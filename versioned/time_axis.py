@@ -1,4 +1,4 @@
-"""Instants on a line: where they lie in a picture, and at which round ones it has its ticks. Pure.
+"""Instants on the axis of a picture: their positions, and round instants for the ticks. Pure.
 
 Everything is in UTC and in the years 1 to 9999, which is what Python's calendar supports.
 """

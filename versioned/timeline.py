@@ -1,4 +1,4 @@
-"""One key's versions in order of time: each valid from its own start (inclusive) to the next one's (exclusive)."""
+"""One key's versions in order of time: each is valid from its own start (inclusive) to the next start (exclusive)."""
 
 from __future__ import annotations
 

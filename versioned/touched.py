@@ -1,4 +1,4 @@
-"""Which rows a put replaces: all current ones, or those of the keys that it touches.
+"""Which rows a put replaces: all current ones, or only those of the keys that it touches.
 
 The cost of replacing all current rows depends on their number, however few records came. In a table with deletion
 vectors, where Delta marks single rows as removed, a small batch replaces only the rows of its own keys instead. This

@@ -1,4 +1,4 @@
-"""Upkeep of a versioned table: dropping expired history, compacting files, removing old ones.
+"""Maintenance of a versioned table: deletes expired history, compacts files, removes old files.
 
 Nothing here may remove what a promised lookup or a replay needs (R188).
 """

@@ -1,4 +1,4 @@
-"""The newest row of each key in a table that keeps no versions: one write, whichever takes less time."""
+"""The newest row of each key in a table without versions, in one write, by whichever method is faster."""
 
 from __future__ import annotations
 

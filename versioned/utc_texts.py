@@ -1,4 +1,4 @@
-"""Instants as texts in UTC, for rows that are collected to be shown.
+"""Instants as UTC text, for rows that are collected for display.
 
 Python gets a TIMESTAMP in the time zone of its process: when clocks are set back, the two hours become one, and for
 instants in the year 1 there may be no local time.

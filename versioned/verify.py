@@ -1,4 +1,4 @@
-"""Checking a versioned table's invariants: one pass over its rows, one aggregate."""
+"""Checks the invariants of a versioned table: one pass over its rows, one aggregate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what the newest commits of a table say: which batch wrote it last, and what was done to it since."""
+"""Reads what the newest commits of a table record: which batch wrote it last, and what happened since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an aggregate of a stream computes, over plain rows: the state, one record more, two sessions merged, the result.
+"""How an aggregate of a stream is computed over plain rows: initial state, adding a record, merging sessions, result.
 
 A state of ``None`` means that there is no aggregate. Null values do not count in ``sum``, ``avg``, ``min`` and ``max``,
 as in SQL; ``count`` counts records, or the non-null results of its expression if it has one.

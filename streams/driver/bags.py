@@ -1,4 +1,4 @@
-"""Bags of values, of which the least and the greatest are known: what ``min`` and ``max`` of tables go on from."""
+"""Bags of values whose smallest and largest are known: the state of ``min`` and ``max`` of tables."""
 
 from __future__ import annotations
 

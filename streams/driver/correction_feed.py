@@ -1,4 +1,4 @@
-"""Corrections of stream-table joins, record by record: answers that a late table change altered."""
+"""Corrections of stream-table joins, record by record: results that a late table change altered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins of a stream with a global table, which every record sees whole and without regard to time (R170)."""
+"""Joins of a stream with a global table, which every record sees as a whole and regardless of time (R170)."""
 
 from __future__ import annotations
 

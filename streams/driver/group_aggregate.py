@@ -1,4 +1,4 @@
-"""Unwindowed aggregates, record by record: what those of streams and of tables have in common."""
+"""Unwindowed aggregates, record by record: what streams and tables have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds records until stream time has passed them by a fixed wait, and gives them back in order of time.
+"""Holds records until stream time has passed them by a fixed wait, then releases them in order of time.
 
 Used where late input is waited for: stream-table joins with grace (KIP-923) and reordering at a source (R169).
 """

@@ -1,4 +1,4 @@
-"""The two sides of a stream-stream join: which records meet, and which stay unmatched for good. Pure.
+"""The two sides of a stream-stream join: which records match, and which stay unmatched for good. Pure.
 
 A record of the left side meets those of the right side with ``left ts - before <= right ts <= left ts + after``. A
 record is remembered until its own side's stream time passes it by before + after + grace. One that met nobody is

@@ -1,4 +1,4 @@
-"""Keys in the driver: rows of the key fields, for windowed tables with the window behind them."""
+"""Keys in the driver: rows of the key fields, followed by the window for windowed tables."""
 
 from __future__ import annotations
 

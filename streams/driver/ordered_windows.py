@@ -1,4 +1,4 @@
-"""The windows of one key in order, with what is kept for each: those near an instant are found without the others."""
+"""The windows of one key in order, with their state; finds those near an instant without visiting the others."""
 
 from __future__ import annotations
 

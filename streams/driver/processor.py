@@ -1,4 +1,4 @@
-"""What passes between operators of the test driver, and what an operator is."""
+"""The operator interface of the test driver, and what passes between operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as tests write them, made into rows: scalars for single columns, mappings for several."""
+"""Records as tests write them, converted to rows: scalars for single columns, mappings for several."""
 
 from __future__ import annotations
 

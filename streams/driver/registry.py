@@ -1,4 +1,4 @@
-"""From a plan to operators: which one runs which kind of node in the test driver."""
+"""From plan nodes to operators of the test driver: which class runs which kind of node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators without state: sources, filters, mappers, changes of key, changelog sinks."""
+"""Operators without state: sources, filters, mappers, key changes, changelog sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stream-stream joins in a time window, record by record: inner, left, outer."""
+"""Stream-stream joins within a time window, record by record: inner, left, outer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates of a table: remove the old value's part, add the new one's (R163, R164)."""
+"""Aggregates of a table: subtract the old value, add the new one (R163, R164)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table of the driver stores: versions, or the latest value per key."""
+"""The stored state of a table in the driver: all versions, or the latest value per key."""
 
 from __future__ import annotations
 

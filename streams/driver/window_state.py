@@ -1,4 +1,4 @@
-"""The windows of one aggregate, by key: what one record changes in them. Time, keys and forwarding are the caller's."""
+"""The windows of one aggregate, by key, and how a record changes them. The caller handles time, keys and output."""
 
 from __future__ import annotations
 

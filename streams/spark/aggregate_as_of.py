@@ -1,4 +1,4 @@
-"""The aggregate of a table at any past instant of valid time, exact under late data."""
+"""The aggregate of a table at any past instant of valid time, exact even with late data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""User-written aggregates, and ``min`` and ``max`` of tables, folded group by group: the rules are the driver's."""
+"""User-written aggregates, and ``min`` and ``max`` of tables, folded group by group with the driver's rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of an aggregate on Spark: of its result, and of what is kept beside the result to go on from."""
+"""The types of an aggregate on Spark: of its result, and of the state kept next to the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the wall clock lets out what waits, by the plan as it is now: some may wait since before the plan said so."""
+"""When the wall clock releases waiting rows, by the current plan; some may have waited since before a plan change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applying the operators of a plan to a batch: each as soon as what feeds it is there.
+"""Applies the operators of a plan to a batch: each as soon as its inputs are ready.
 
 Applying is mostly planning queries: Spark does that in the thread that asks, so that of two cores one waited. Branches
 of a plan that do not wait for each other are planned side by side.

@@ -1,4 +1,4 @@
-"""What came in with a batch: per topic the number of records, the batch clock and a fingerprint; one job for all.
+"""The input of a batch: per topic the number of records, the batch clock and a fingerprint, in one job for all.
 
 The fingerprint tells whether a replayed batch has the records that it had before: their number, and a sum and an
 exclusive or of stable hashes of the rows, so that their order does not matter. The hashes of the same records are

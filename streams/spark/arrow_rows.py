@@ -1,4 +1,4 @@
-"""Rows out of Arrow as the rules and user code take them, and back.
+"""Converts rows between Arrow and the form that the rules and user code take.
 
 A map is a dictionary as in the test driver, no list of pairs, and a struct within a key, a value or a part of an
 aggregate is a row; a NaN in a key is always the same object, so that keys which are equal on Spark are equal in Python

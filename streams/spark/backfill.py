@@ -1,4 +1,4 @@
-"""Backfill into a versioned table that an application owns: the application stands still meanwhile."""
+"""Backfill into a versioned table that an application owns; the application must be stopped meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``BatchReport``: what is told of a batch once it has landed."""
+"""``BatchReport``: what is reported about a batch once it is committed."""
 
 from __future__ import annotations
 

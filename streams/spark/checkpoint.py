@@ -1,4 +1,4 @@
-"""Reading a Spark checkpoint, and the one thing this library does to it: make room for sources that were added.
+"""Reads a Spark checkpoint, and makes the library's only change to one: room for sources that were added.
 
 Spark keeps offsets by position, and refuses a query whose number of sources differs from its checkpoint's. Its newer
 format keeps them by name, but in Spark 4.2.0 a query with that format can never be restarted once a batch was cut off

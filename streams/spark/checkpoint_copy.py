@@ -1,4 +1,4 @@
-"""A copy of a Spark checkpoint that ends at a batch, so that a query with it goes on behind that batch.
+"""Copies a Spark checkpoint up to a batch, so that a query with the copy continues after that batch.
 
 Offsets and commits of later batches are left out. A file source keeps the files it has taken in a log of its own, by
 the source's offset; what came after the offset of the batch is left out there as well, or those files would never be

@@ -1,4 +1,4 @@
-"""What a source promises of its rows, and what becomes of rows that break the promise."""
+"""The contract of a source, and what happens to rows that break it."""
 
 from __future__ import annotations
 

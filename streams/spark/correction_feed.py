@@ -1,4 +1,4 @@
-"""Corrections of stream-table joins on Spark: answers that a late table change altered.
+"""Corrections of stream-table joins on Spark: results that a late table change altered.
 
 State: the answers given, a Delta table with the stream record, what was found for it and how often it was corrected,
 kept until the table's stream time has passed them by the retention in every partition, their own among them. A change

@@ -1,4 +1,4 @@
-"""What the nodes count in a batch: under the test driver's names, with its numbers.
+"""The counts of each node in a batch, with the test driver's names and numbers.
 
 For each node accepted + dropped = input. Dropped are the *skipped* (invalid, kept in the rejects), the *late*, those
 that a join of versioned tables *ignores* since they are out of order, and expired look-ups that are put aside; an

@@ -1,4 +1,4 @@
-"""``doctor``: looks at an application's ledger, checkpoint and tables, and says what is wrong and what to do.
+"""``doctor``: checks an application's ledger, checkpoint and tables, and says what is wrong and what to do.
 
 It changes nothing. Of ledger, checkpoint and tables it names everything at once that a start would refuse, and more,
 also while another driver runs the application. What a start refuses of the plan itself, it does not look for.

@@ -1,4 +1,4 @@
-"""From a plan to operators: which module runs which node on Spark."""
+"""From plan nodes to operators: which module runs which node on Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Erasing a subject from every table of an application (GDPR), with a receipt.
+"""Erases a data subject from every table of an application (GDPR), with a receipt.
 
 A row goes if it has a field of each name that the keys have, wherever it stands in the row (a column, a field of a
 struct, an element of an array or a map), and the values of one of the keys in them. A rejected row goes if its record

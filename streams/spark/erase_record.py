@@ -1,4 +1,4 @@
-"""Whether a rejected record, which is kept as JSON, has the value of a subject's key.
+"""Whether a rejected record, stored as JSON, contains the value of a subject's key.
 
 A record was put aside because something was wrong with it, so its fields may have any type, stand anywhere and be cut.
 It is looked for as a text anywhere, and as the value of a field of one of the key's names, at any depth, as JSON writes

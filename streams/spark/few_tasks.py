@@ -1,4 +1,4 @@
-"""Fewer tasks for what is put together from many parts: each task reads the plan of all parts before its first row."""
+"""Fewer tasks for unions of many parts, since each task reads the plans of all parts before its first row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that Python computed, in the type of the column that Spark would have computed.
+"""Fits values that Python computed to the column type that Spark would have given them.
 
 An expression that chooses between types (``coalesce(price, 1.5)``) gives in Python what it chose, and a quotient of
 decimals all its digits; a column of Spark has one type, with one scale.

@@ -1,4 +1,4 @@
-"""What passes between operators of the Spark engine within one batch.
+"""What passes between operators of the Spark engine within a batch.
 
 Columns of a flow's frame:
 

@@ -1,4 +1,4 @@
-"""Rows that a batch computed once are given back when it ends, not when Python happens to look.
+"""Releases rows that a batch kept for reuse when the batch ends, not when Python collects its garbage.
 
 Spark keeps such rows until nothing refers to them. What a batch makes refers to itself in circles, of which Python
 finds out rarely: with a million records a batch three gigabytes of a driver of eight were rows of batches long over,

@@ -1,4 +1,4 @@
-"""Joins of a stream with a global table on Spark, which every record sees whole and without regard to time (R170)."""
+"""Joins of a stream with a global table on Spark: every record sees the whole table, regardless of time (R170)."""
 
 from __future__ import annotations
 

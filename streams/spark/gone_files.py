@@ -1,4 +1,4 @@
-"""A batch that reads a file which is gone: Spark names the file, and not what to do.
+"""Explains the failure of a batch that reads a missing file: Spark names the file, but not what to do.
 
 A batch that died may be begun again long after: a VACUUM may have taken files of tables as they were before it. (What
 is gone of files of its input is found at the start: ``streams.spark.lost_input``; of an input table it is found here.)

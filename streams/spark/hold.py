@@ -1,4 +1,4 @@
-"""Records that wait until stream time has passed them, on Spark: set-wise, with what is left in a Delta table.
+"""Records that wait until stream time has passed them, on Spark: set-wise; those still waiting are in a Delta table.
 
 Used where late input is waited for: stream-table joins with grace (KIP-923) and reordering at a source (R169). A record
 leaves at the place of the first record that brings stream time to its ts plus the wait; those that leave together go in

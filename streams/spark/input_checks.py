@@ -1,4 +1,4 @@
-"""What can be told of a source before it starts: its columns, against the plan and the contract. No job runs."""
+"""Checks of a source's columns at the start, against the plan and the contract. No Spark job runs."""
 
 from __future__ import annotations
 

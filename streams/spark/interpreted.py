@@ -1,4 +1,4 @@
-"""Small batches are interpreted: making and compiling code for a few rows takes longer than running over them.
+"""Runs small batches interpreted: generating and compiling code for a few rows takes longer than processing them.
 
 Spark writes Java for most expressions and compiles it, anew wherever a number in it differs, as stream times do in each
 batch. Over millions of rows that pays; in a batch of a thousand it was a third of the time. Nor are they, and batches

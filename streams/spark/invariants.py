@@ -1,4 +1,4 @@
-"""What always holds in a stored table, as data: a name, a sentence and an expectation that a row breaks or keeps.
+"""The invariants of stored tables, as data: a name, a sentence and an expectation that a row satisfies or breaks.
 
 The same list is judged in two ways: by Great Expectations over whole tables (``versioned validate``), and by
 ``streams.spark.row_rules`` in one aggregate after a batch (``guards``). Rules about neighbours are put into columns

@@ -1,4 +1,4 @@
-"""Kafka behind a changelog: what a batch appended to the Delta table is then sent to a topic.
+"""Kafka after a changelog: what a batch appended to the Delta table is then sent to a topic.
 
 The table is the outbox. A batch's rows land there exactly once; only then are they sent, read back from the table, so a
 batch that is run again after a crash sends the very same records with the very same ids. Nothing is lost and nothing

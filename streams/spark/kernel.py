@@ -1,4 +1,4 @@
-"""Folding groups of records one by one, in Python over Arrow: for rules that are sequential by nature.
+"""Folds groups of records one by one, in Python over Arrow, for rules that are sequential by nature.
 
 User-written reducers, merging sessions and bounded buffers cannot be decided set-wise. Here each group's state and
 records come to one Python function in order of place, as a stream: a group never needs to fit in memory at once.

@@ -1,4 +1,4 @@
-"""Keys of two sides on Spark: the same by position, whatever their fields are called and however wide they are."""
+"""Keys of the two sides of a join on Spark: matched by position, whatever their field names and widths."""
 
 from __future__ import annotations
 

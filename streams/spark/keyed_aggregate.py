@@ -1,4 +1,4 @@
-"""Unwindowed aggregates on Spark: of streams (values are only added) and of tables (old ones are taken away).
+"""Unwindowed aggregates on Spark: of streams (values are only added) and of tables (old values are subtracted).
 
 State: one row per group: the key, ``ts``, the result, and what is needed beside it to go on (sum and number, or the
 bag of values of ``min`` and ``max``). ``count``, ``sum`` and ``avg`` are running sums of signed contributions, one

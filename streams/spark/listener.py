@@ -1,4 +1,4 @@
-"""Metrics of each batch to whoever listens to Spark's streaming queries."""
+"""Publishes the metrics of each batch to listeners of Spark's streaming queries."""
 
 from __future__ import annotations
 

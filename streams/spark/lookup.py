@@ -1,4 +1,4 @@
-"""Looking a stream record up in a versioned table *as the table was at the record's place*, within one batch.
+"""Looks stream records up in a versioned table *as the table was at the record's place*, within one batch.
 
 A record sees the table's state before the batch and, of the batch itself, exactly the puts before its own place,
 never those after it.

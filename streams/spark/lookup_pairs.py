@@ -1,4 +1,4 @@
-"""Looking many records up in stored versions by pairs: an equi-join by key, with a range of time.
+"""Looks many records up in stored versions by pairing: an equi-join on the key, with a time range.
 
 For a million records and five million versions this takes 4 s, where putting both on a line (``lookup.py``) takes
 7.5 s. But of each key all versions meet all records: of a key with very many of both, as many pairs as their product.

@@ -1,4 +1,4 @@
-"""What a table of the plan holds in a batch, for the operators that look into it.
+"""What a table of the plan holds in a batch, for the operators that look records up in it.
 
 Every look-up sees the table *as it was at the asking record's place*: the state before the batch and, of the batch
 itself, exactly the changes before that place. Only the keys that are asked for are read.

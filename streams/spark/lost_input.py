@@ -1,4 +1,4 @@
-"""Files of a source that are gone before the batch that is to read them has ended.
+"""Detects source files that disappear before the batch that reads them is done.
 
 Spark lists the files of a batch, keeps their names in the checkpoint, and leaves those out, without a word, that are no
 longer there when the batch is begun again. Of a batch that has landed in part its fingerprints tell; of one that died

@@ -1,4 +1,4 @@
-"""What the tables tell of a ledger that is gone: each commit of a batch carries the report of all nodes."""
+"""Recovers what the tables know about a lost ledger: each commit of a batch carries the report of all nodes."""
 
 from __future__ import annotations
 

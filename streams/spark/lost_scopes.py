@@ -1,4 +1,4 @@
-"""Rows that wait for the stream time of a partition which a changed plan no longer tells: they would wait for ever.
+"""Refuses a changed plan under which waiting rows of a partition's stream-time scope would wait for ever.
 
 What waits leaves with the stream time of its own scope. Where a plan was changed so that all records of a node share
 one (a new key before it, ``keys_cross_partitions``, a source without ``partition_by``), no record moves those of the

@@ -1,4 +1,4 @@
-"""Keys that a plan makes of its sources' columns: types that can be no key are refused before the first batch.
+"""Keys that a plan derives from its sources' columns: types that cannot be keys are refused before the first batch.
 
 A part of a key is followed to the column that it is read from, through steps that hand values on or give fields other
 names. Of what is computed, and of what functions and joins give, the first batch tells.

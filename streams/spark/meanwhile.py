@@ -1,4 +1,4 @@
-"""What others did to an application's ledger and tables since its driver looked last."""
+"""What others did to an application's ledger and tables since its driver last checked."""
 
 from __future__ import annotations
 

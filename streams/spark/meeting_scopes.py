@@ -1,4 +1,4 @@
-"""Suppressed keys that come from several stream-time scopes: their buffers are fed together.
+"""Suppressed keys that occur in several stream-time scopes: their buffers are processed together.
 
 A key, or a key and a window, waits once. Where its records come from one scope, as they do if a topic is partitioned by
 key, each scope has its buffer to itself, and all are fed side by side. Where they come from several, the row moves from

@@ -1,4 +1,4 @@
-"""Stored rows of the keys that a batch asks for.
+"""Reads the stored rows of the keys that a batch asks for.
 
 A join moves and sorts all rows of a table, however few keys are asked for. Where a batch has few records, their keys go
 to every task instead: the table is read where it lies, and only what is asked for goes on.

@@ -1,4 +1,4 @@
-"""What every operator of the Spark engine does in a batch, and what it may use.
+"""The interface of operators of the Spark engine: what each one does in a batch, and what it may use.
 
 In each batch the runner calls, for all operators, ``apply`` (build the output, lazily), then ``report`` (counts; may
 run jobs, still nothing written), then ``write`` (one commit per step), then ``release``. An operator is applied when

@@ -1,4 +1,4 @@
-"""Rows that only a node of the plan can let go: taken out of the plan, it would take them along."""
+"""Rows that only one node of the plan can release; removing the node from the plan would lose them."""
 
 from __future__ import annotations
 

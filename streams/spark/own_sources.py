@@ -1,4 +1,4 @@
-"""No source of an application is one of its own tables: it would write over the user's rows, or read what it wrote.
+"""Refuses sources that are the application's own tables: it would overwrite the user's rows or read its own output.
 
 Paths and names are compared before there is a session. Where they cannot tell, as of a path and the name of a table of
 a catalog, a start compares where both lie.

@@ -1,4 +1,4 @@
-"""What an earlier erasure left behind: files with the rows that it removed, until a vacuum takes them.
+"""Remains of earlier erasures: files with removed rows, which stay until a vacuum deletes them.
 
 The log of a table tells that an erasure rewrote it, not whose rows went. So whoever has no row in a table may have been
 in one before, for as long as the log tells of an erasure.

@@ -1,4 +1,4 @@
-"""Names of columns with personal data that an application has nowhere: misspelt, they would hide nothing."""
+"""Refuses names of personal data columns that the application does not have: a misspelt name would hide nothing."""
 
 from __future__ import annotations
 

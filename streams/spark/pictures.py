@@ -1,4 +1,4 @@
-"""Pictures of a running application, out of its ledger: how late records come, how full its buffers are."""
+"""Pictures of a running application from its ledger: how late records arrive, how full its buffers are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place of each record among all records of its scope, an array of longs that sorts as docs/decisions/0003 says.
+"""The place of each record among all records of its scope: an array of longs, sorted as docs/decisions/0003 says.
 
 * ``order="arrival"``: (running maximum of ts in its source and scope, tables before streams, declared position,
   sequence, number of the batch, row number in the source and scope, scope); without a sequence or partitions these

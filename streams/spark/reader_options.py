@@ -1,4 +1,4 @@
-"""What Spark's readers are told beside a source's own options, so that no record is lost or changed without a word.
+"""Options set on Spark's readers in addition to a source's own, so that no record is silently lost or changed.
 
 An option that the source has itself wins.
 """

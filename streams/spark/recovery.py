@@ -1,4 +1,4 @@
-"""Reading what must fit together before an application goes on, and beginning a new epoch; the rules are pure."""
+"""Reads what must be consistent before an application resumes, and begins new epochs. The rules are pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rejects table of an application: every record that was put aside, with its reason.
+"""The rejects table of an application: every rejected record, with its reason.
 
 What the sources' contracts want of invalid records is done here: a record that is *dropped* is counted but not kept,
 and one that is to *fail* ends the batch before anything of it was written.

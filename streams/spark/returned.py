@@ -1,4 +1,4 @@
-"""What functions of the user returned, as a column holds it; anything else is refused.
+"""Converts results of user functions to what a column can hold; anything else is refused.
 
 From one record to the next a fold goes on with what was returned, from one batch to the next with what was stored. So
 what was returned is made what will be stored at once, or the cut into batches would change results. What would be

@@ -1,4 +1,4 @@
-"""Taking all tables of an application back to the state after one of its batches."""
+"""Rolls all tables of an application back to the state after one of its batches."""
 
 from __future__ import annotations
 

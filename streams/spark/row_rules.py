@@ -1,4 +1,4 @@
-"""Expectations about single rows, as Spark conditions: what Great Expectations calls them, and which rows break them.
+"""Expectations about single rows, as Spark conditions under their Great Expectations names.
 
 One set of names and arguments, two ways to judge: Great Expectations reports on a whole table, these conditions cost
 nothing beside a query that reads the rows anyway. They agree row by row (``tests/jobs/test_row_rules.py``): a null

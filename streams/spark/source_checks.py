@@ -1,4 +1,4 @@
-"""Checks of a source's own records, before the plan sees them.
+"""Checks of a source's records, before the plan sees them.
 
 ``reason`` judges each row and puts those that fail aside; ``look`` is shown a whole batch, before anything is written.
 """

@@ -1,4 +1,4 @@
-"""Sources of an application: any Spark streaming source, united into one query.
+"""The sources of an application: any Spark streaming source, all united into one query.
 
 All sources run in one streaming query, each packed into a struct column of its own name, so that one
 ``foreachBatch`` sees them together. A tick source and the batch clock ride along: the clock is a column of the

@@ -1,4 +1,4 @@
-"""Texts of conditions that ask the clock: Spark takes some for an instant of today; a replay would decide differently.
+"""Texts in conditions that depend on the clock: Spark reads some as an instant of today, so a replay would differ.
 
 It reads ``'now'`` and its like where a constant text becomes an instant, and a time without a day wherever a text does.
 A text of the rows may hold such a time as well, and constants may be put together (``'no' || 'w'``): that is let pass.

@@ -1,4 +1,4 @@
-"""Conditions in Spark SQL that settings may hold: read word by word, and refused unless each is on the list.
+"""Conditions in Spark SQL that settings may contain: parsed word by word, and refused unless each word is allowed.
 
 Spark's SQL reaches far: ``reflect`` calls any Java method, a subquery reads any table. So a condition from a file is
 never handed on as it is: it may have columns, constants, operators and the functions listed here, nothing else. What

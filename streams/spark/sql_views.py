@@ -1,4 +1,4 @@
-"""SQL over every kind of stored table: views and table functions, beside the table's own name.
+"""SQL over every kind of stored table: views and table functions, in addition to the table itself.
 
 =============== ====================================================================================================
 versioned table ``_current``, ``_history``, ``_as_of(ts)``, ``_between(from_ts, until_ts)`` (``versioned.sql``)

@@ -1,4 +1,4 @@
-"""``StartedQuery``: what one query of an application has found, and what its batches do.
+"""``StartedQuery``: what a started query of an application knows, and what its batches do.
 
 Each micro-batch: read the input once, order it, build every operator's output lazily, count, then write downstream
 first and the ledger last. A batch without input, and without anything due, does nothing.

@@ -1,4 +1,4 @@
-"""Filters and mappers of streams, and views of a table's changes as a stream: no state, no job of their own."""
+"""Filters and mappers of streams, and table changes as a stream: no state, and no jobs of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store of an operator whose result is a table: plain, versioned, or none."""
+"""The store of an operator whose result is a table: plain, versioned or none."""
 
 from __future__ import annotations
 

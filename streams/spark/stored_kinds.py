@@ -1,4 +1,4 @@
-"""Which kind of table a stored table is: told from its properties and columns, so that no plan is needed.
+"""The kind of a stored table, found from its properties and columns without a plan.
 
 ========== ====================================================================================================
 versions   a versioned table

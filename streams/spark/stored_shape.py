@@ -1,4 +1,4 @@
-"""Whether a table that is there can take what a changed plan makes: told at the start, before anything is written."""
+"""Whether an existing table can hold what a changed plan produces; checked at the start, before any write."""
 
 from __future__ import annotations
 

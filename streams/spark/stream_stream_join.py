@@ -1,4 +1,4 @@
-"""Stream-stream joins in a time window on Spark: inner, left, outer.
+"""Stream-stream joins within a time window on Spark: inner, left, outer.
 
 State: the join buffer, a Delta table of the records of both sides that can still meet another one or are still waited
 for. When an unmatched record is final depends on the records before it, so each stream-time scope is folded, by the

@@ -1,4 +1,4 @@
-"""Stream-table join on Spark (KIP-914, "Stream-Table Join"): each record with the version valid at its time.
+"""Stream-table joins on Spark (KIP-914, "Stream-Table Join"): each record with the version valid at its time.
 
 No state of its own: it reads the table's. Records that find nothing say why (``NO_MATCH``, ``TOMBSTONE``,
 ``EXPIRED``); a lookup older than the table's history is also logged (R142) and counted.

@@ -1,4 +1,4 @@
-"""The buffer of a suppression over one stream-time scope, on Arrow columns: what ``SuppressFold`` does row by row.
+"""The suppression buffer of one stream-time scope on Arrow columns: what ``SuppressFold`` does row by row.
 
 Used where ``suppress.column_buffer`` knows the rule and the types have a size and an order that Arrow tells as well;
 ``on_columns`` says whether. Rows stay in Arrow: keys become numbers, and what leaves is taken by index.

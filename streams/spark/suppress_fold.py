@@ -1,4 +1,4 @@
-"""The buffers of a suppression, in a worker: the driver's own rules on rows of the batch."""
+"""The buffers of a suppression, in a Spark worker: the driver's own rules on the rows of a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of an application's tables: one table, one name, whatever its case."""
+"""Names of an application's tables: each name belongs to one table, regardless of case."""
 
 from __future__ import annotations
 

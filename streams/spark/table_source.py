@@ -1,4 +1,4 @@
-"""Tables from topics or streams on Spark: records are changes of a stored table, versioned or plain."""
+"""Tables from topics or streams on Spark: records are changes to a stored table, versioned or plain."""
 
 from __future__ import annotations
 

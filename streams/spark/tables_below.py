@@ -1,4 +1,4 @@
-"""The tables below an application's root, those too that its plan does not write any more."""
+"""The tables below an application's root, including those that its plan no longer writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking an application's tables over from whoever runs it, back to the state after one of its batches.
+"""Takes over an application's tables from whoever runs it, back to the state after one of its batches.
 
 In this order, so that a crash anywhere leaves an application that refuses to start until it is taken over again:
 

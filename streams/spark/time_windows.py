@@ -1,4 +1,4 @@
-"""Built-in aggregates over tumbling, hopping and unlimited windows on Spark, set-wise: one window by key and start."""
+"""Built-in aggregates over tumbling, hopping and unlimited windows on Spark, set-wise, by key and window start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches as the ledger tells them: for who cannot be called after each, such as a client of Spark Connect."""
+"""Batches as the ledger records them, for callers that cannot be notified of each, such as Spark Connect clients."""
 
 from __future__ import annotations
 

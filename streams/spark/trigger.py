@@ -1,4 +1,4 @@
-"""When a query begins its batches, as users write it and as Spark takes it."""
+"""When a query starts its batches, as users write it and as Spark takes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of raw rows as their contract says: cast row by row; how large a row is; rows cut for the rejects."""
+"""Raw rows as their contract declares them: cast row by row, measured, and truncated for the rejects."""
 
 from __future__ import annotations
 

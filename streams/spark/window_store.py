@@ -1,4 +1,4 @@
-"""The window store of a windowed aggregate on Spark, and what becomes final in it (KIP-328: grace; R4, R10-R14).
+"""The window store of a windowed aggregate on Spark, and how windows become final (KIP-328: grace; R4, R10-R14).
 
 State: a Delta table with the key columns, ``windowStart``, ``windowEnd``, the aggregate's parts, ``maxTs`` and the
 partition column ``_open``. A batch replaces the open windows in one commit; those that no record can need any more

@@ -1,4 +1,4 @@
-"""Upkeep of window stores: windows whose retention is over are deleted (R20, R21), and results of such windows.
+"""Maintenance of window stores: deletes windows beyond their retention (R20, R21), and results of such windows.
 
 A store that was given no retention keeps every final window: a table of a lakehouse only forgets if asked to.
 """

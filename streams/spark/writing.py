@@ -1,4 +1,4 @@
-"""In which order a batch writes its tables: several at once, none before those that still read it."""
+"""The order in which a batch writes its tables: several at once, none before an operator that still reads it."""
 
 from __future__ import annotations
 

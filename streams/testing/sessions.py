@@ -1,4 +1,4 @@
-"""Several pieces of work on one Spark at the same time: small batches wait for each other's commits, not for a core."""
+"""Runs several tasks on one Spark at the same time: small batches wait for commits, not for a core."""
 
 from __future__ import annotations
 

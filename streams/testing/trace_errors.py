@@ -1,4 +1,4 @@
-"""The plans of the traces' ``topology_errors``: which are refused, which accepted."""
+"""The plans of the traces' ``topology_errors``: which are refused and which accepted."""
 
 from __future__ import annotations
 

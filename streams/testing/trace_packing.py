@@ -1,4 +1,4 @@
-"""Many scenarios of one operation in one topology.
+"""Packs many scenarios of one operation into one topology.
 
 Scenarios with the same parameters share a *branch*: a copy of their plan with names of its own. The scenario's number,
 its *case*, is the first part of every key and the stream-time scope, so no scenario sees another. The rules of tables

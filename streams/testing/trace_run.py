@@ -1,4 +1,4 @@
-"""One scenario through the test driver: pipes its steps and collects what ``expected`` speaks of."""
+"""Runs one scenario through the test driver: pipes its steps and collects what ``expected`` covers."""
 
 from __future__ import annotations
 

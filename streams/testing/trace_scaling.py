@@ -1,4 +1,4 @@
-"""Scenarios with different times made alike: the rules of tables know differences of times only.
+"""Scales scenarios with different times to the same times: the rules of tables depend on time differences only.
 
 Example: a history of 100 ms and one of 5 ms are the same history, if the times of the latter's scenario are multiplied
 by 20.

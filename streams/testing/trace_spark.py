@@ -1,4 +1,4 @@
-"""Traces on the Spark engine: all scenarios of an operation, packed into few streaming applications.
+"""Traces on the Spark engine: all scenarios of an operation, packed into a few streaming applications.
 
 Only the outcome of a batch can be seen on Spark. So ``buffer``, which is told after each step, is left out; and where
 drops are counted but not kept step by step (records out of order in a join of tables, closed hopping windows), the

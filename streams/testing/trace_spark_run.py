@@ -1,4 +1,4 @@
-"""Packed scenarios in one streaming application: feeds their steps batch by batch and reads what came of them."""
+"""Packed scenarios in one streaming application: feeds their steps batch by batch and reads the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces of versioned stores: calls on the pure rule itself."""
+"""Traces of versioned stores: calls of the pure rule itself."""
 
 from __future__ import annotations
 

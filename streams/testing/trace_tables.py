@@ -1,4 +1,4 @@
-"""Traces of versioned stores, table joins, filters and aggregates, as topologies of ours built with the DSL."""
+"""Traces of versioned stores, table joins, filters and aggregates, as topologies built with the DSL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces of windows, suppression and stream-stream joins, as topologies of ours."""
+"""Traces of windows, suppression and stream-stream joins, as topologies built with the DSL."""
 
 from __future__ import annotations
 

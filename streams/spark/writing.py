@@ -1,4 +1,4 @@
-"""The order in which a batch writes its tables: several at once, none before an operator that still reads it."""
+"""The order in which a batch writes its tables: several at once, each only after the operators that still read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versioned tables on Delta Lake. Pure rules import no Spark; the table classes are loaded when first used."""
+"""Versioned tables on Delta Lake. The pure rules do not import Spark; the table classes are loaded on first use."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class VersionedError(Exception):
-    """Base of every error that this library raises on purpose."""
+    """Base class of every error that this library raises on purpose."""
 
 
 class ConfigurationError(VersionedError, ValueError):
@@ -15,11 +15,11 @@ class ConfigurationError(VersionedError, ValueError):
 
 
 class ArgumentError(ConfigurationError, TypeError):
-    """A call of the Python API with an argument that it does not take, or without one that it needs."""
+    """A call of the Python API has an unexpected argument, or lacks a required one."""
 
 
 class UnknownNameError(ConfigurationError, KeyError):
-    """A node, sink or store that a topology does not have, or a counter that does not exist."""
+    """A topology has no node, sink or store of this name, or there is no such counter."""
 
     def __str__(self) -> str:
         # KeyError would show its message in quotes.
@@ -27,12 +27,12 @@ class UnknownNameError(ConfigurationError, KeyError):
 
 
 class TopologyError(VersionedError, ValueError):
-    """A plan that can never work, refused when it is built.
+    """A plan can never work; it is refused when it is built.
 
     Args:
         rule: The broken rule: a number of docs/reference/rules.md, for example ``"R165"``, or a short slug.
         node: Name of the node that breaks it.
-        message: What is wrong and what to do; the error has it as ``said``.
+        message: What is wrong and what to do; available as ``said``.
     """
 
     def __init__(self, rule: str, node: str, message: str) -> None:
@@ -47,27 +47,27 @@ class TopologyError(VersionedError, ValueError):
 
 
 class SchemaError(VersionedError):
-    """A table or an input does not have the columns or types that its contract promises."""
+    """A table or an input does not have the columns or types of its contract."""
 
 
 class NotAVersionedTableError(SchemaError):
-    """The path or name does not hold a table made by this library."""
+    """There is no table created by this library at the path or name."""
 
 
 class RecordError(VersionedError, ValueError):
-    """A single record that breaks its contract (unknown topic, null key, wrong type)."""
+    """A single record breaks its contract (unknown topic, null key, wrong type)."""
 
 
 class BufferFullError(VersionedError):
-    """A strict buffer reached its bound. The batch was not committed; a restart resumes there."""
+    """A strict buffer reached its bound. The batch was not committed; a restart resumes with this batch."""
 
 
 class CommitError(VersionedError):
-    """A write did not land as this batch's own commit."""
+    """A write did not become this batch's own commit."""
 
 
 class DeliveryError(VersionedError):
-    """An external system did not accept what a batch sends. The batch is not done; the next start sends it again."""
+    """An external system did not accept the output of a batch. The batch is not done; the next start sends it again."""
 
 
 class FencedError(CommitError):
@@ -75,7 +75,7 @@ class FencedError(CommitError):
 
 
 class OvertakenError(CommitError):
-    """Somebody else wrote to a versioned table after a batch was judged and before it was written. Put it again."""
+    """Someone else wrote to a versioned table between the judging of a batch and its write. Put the batch again."""
 
 
 class CheckpointMismatchError(VersionedError):
@@ -83,11 +83,11 @@ class CheckpointMismatchError(VersionedError):
 
 
 class ReplayMismatchError(VersionedError):
-    """A replayed batch has other input, or reads a file that is gone. Operator action: put it back as it was."""
+    """A batch was replayed with different input, or reads a missing file. Operator action: restore it as it was."""
 
 
 class RetentionError(VersionedError):
-    """Maintenance would remove what a replay or the promised history still needs."""
+    """Maintenance would remove what a replay or the guaranteed history still needs."""
 
 
 class DataQualityError(VersionedError):
@@ -95,11 +95,11 @@ class DataQualityError(VersionedError):
 
 
 class ExpectationError(VersionedError):
-    """An expectation could not be judged: it says nothing about the data. Look at its arguments."""
+    """An expectation could not be evaluated, so it says nothing about the data. Check its arguments."""
 
 
 class InvariantError(VersionedError):
-    """Stored rows break an invariant of their table. This is a bug or a foreign write."""
+    """Stored rows break an invariant of their table. The cause is a bug or a write by someone else."""
 
 
 def first_line(said: BaseException | str) -> str:

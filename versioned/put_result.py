@@ -16,13 +16,13 @@ from versioned.spec import VersionedTableSpec
 
 @dataclass(frozen=True)
 class PutResult:
-    """What became of a batch of puts: counts, and row by row.
+    """The outcome of a batch of puts: counts, and the outcome of each row.
 
-    ``rejected``: keys and ``ts`` of the input rows that are no records, with ``reason``. ``counts.accepted +
+    ``rejected``: keys and ``ts`` of the input rows that are not valid records, with ``reason``. ``counts.accepted +
     counts.refused + rejected_count`` = number of input rows.
 
-    What the put need not know itself is worked out when it is first asked for: ``outcomes`` and ``changes`` from the
-    table's version before the put, so as long as VACUUM keeps that version's files.
+    ``outcomes`` and ``changes`` are computed when first asked for, from the table version before the put; so they are
+    available only as long as VACUUM keeps the files of that version.
     """
 
     rejected: DataFrame
@@ -50,8 +50,8 @@ class PutResult:
         """One row per valid record: key columns, ``ts``, ``sequence``, ``put_result``, ``outcome``, ``is_latest``.
 
         ``put_result`` is validTo as an integer in the table's resolution; -1 = latest; -2^63 = refused (R172-R174).
-        ``outcome`` says it in words, and tells an end at -1 from the latest. A column that has the name of a key begins
-        with ``put_``.
+        ``outcome`` says the same in words, and distinguishes an end at -1 from the latest version. A column with the
+        name of a key is prefixed with ``put_``.
         """
         return outcome_rows(self._judged, self._spec)
 
@@ -59,7 +59,7 @@ class PutResult:
     def changes(self) -> DataFrame:
         """One row per accepted record: key columns, ``ts``, ``sequence``, ``old`` and ``new`` structs, ``is_latest``.
 
-        ``old`` is null where there was nothing or a tombstone; ``old_valid_from`` is its start, and null with it.
+        ``old`` is null if there was no version or a tombstone. ``old_valid_from`` is its start, and null with it.
         """
         return _change_rows(self._judged, self._spec)
 

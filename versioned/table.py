@@ -69,9 +69,9 @@ _TRIES: Final = 4
 
 
 class VersionedTable:
-    """A table of versions, valid from ``validFrom`` (inclusive) to ``validTo`` (exclusive, null = current).
+    """A table of versions, each valid from ``validFrom`` (inclusive) to ``validTo`` (exclusive, null = current).
 
-    Open it with :meth:`open`, make it with :meth:`create`. One application owns a table and writes to it.
+    Open a table with :meth:`open`, create one with :meth:`create`. One application owns a table and writes to it.
 
     >>> rates = VersionedTable.create(                                   # doctest: +SKIP
     ...     spark, "sales.rates", "currency STRING, rate DOUBLE", keys="currency", history_retention="30 days")
@@ -107,29 +107,28 @@ class VersionedTable:
         system_history: bool = False,
         pii_columns: Iterable[str] = (),
     ) -> VersionedTable:
-        """Make an empty versioned table.
+        """Create an empty versioned table.
 
         Args:
             spark: The session.
-            target: A path (has a ``/``) or a catalog name of any number of parts.
+            target: A path (contains a ``/``) or a catalog name of any number of parts.
             schema: Key and value columns, as DDL text or StructType.
-            keys: The key columns, of orderable types; the other columns are values.
-            history_retention: How far back from stream time versions can be looked up.
-            grace: How late a record is still accepted; defaults to ``history_retention`` and may not exceed it.
+            keys: The key columns, of orderable types; all other columns are values.
+            history_retention: How far behind stream time versions can be looked up.
+            grace: How late a record may be and still be accepted. Default, and maximum: ``history_retention``.
             valid_from: Name of the start column.
             valid_to: Name of the end column.
-            time_scope: Stream time per input partition, per store, or per key.
+            time_scope: Whether stream time is kept per input partition, per store or per key.
             time_resolution: Microseconds, or milliseconds as in Kafka.
             first_stream_time_us: Stream time before the first record (Kafka: -1 ms); None = none.
-            system_history: Whether every accepted put is kept with its system time, in ``<name>_known``: then
-                ``as_of(..., known_at=...)`` tells what the table said at an instant, whatever purge and vacuum removed
-                since.
-            pii_columns: Columns with personal data: the table keeps no statistics of them, so that nothing of them is
-                left once their rows are erased and vacuumed. Files are not skipped by them.
+            system_history: Whether to keep every accepted put with its system time, in ``<name>_known``. Then
+                ``as_of(..., known_at=...)`` returns what the table said at an instant, even after purge and vacuum.
+            pii_columns: Columns with personal data. The table keeps no statistics of them, so that nothing of them is
+                left once their rows are erased and vacuumed. In return, they cannot be used to skip files.
 
         Raises:
-            ConfigurationError: a name, type or duration is not allowed, ``pii_columns`` names no column, or the table
-                exists already.
+            ConfigurationError: a name, type or duration is not allowed, a name in ``pii_columns`` is not a column, or
+                the table already exists.
         """
         ref = in_full(spark, TableRef.parse(target))
         columns = columns_of(schema)
@@ -157,9 +156,9 @@ class VersionedTable:
         """Open a table made by this library.
 
         Raises:
-            NotAVersionedTableError: there is no table, or it is a view, or it was not made by :meth:`create`.
-            SchemaError: its columns are not the ones its spec promises.
-            ConfigurationError: it keeps a system history, and that is not beside it, or does not fit it.
+            NotAVersionedTableError: there is no table, it is a view, or it was not made by :meth:`create`.
+            SchemaError: its columns are not those of its spec.
+            ConfigurationError: it keeps a system history, but that table is missing or does not match.
         """
         ref = in_full(spark, TableRef.parse(target))
         detail = detail_of(spark, ref)
@@ -177,19 +176,19 @@ class VersionedTable:
 
     @property
     def spec(self) -> VersionedTableSpec:
-        """What the table promises."""
+        """The specification of the table: its columns, retention, grace and stream-time scope."""
         return self._spec
 
     @property
     def target(self) -> TableRef:
-        """Where the table is."""
+        """The path or name of the table."""
         return self._target
 
     @property
     def names_keys(self) -> bool:
-        """Whether a small batch may replace the rows of its own keys only (:mod:`versioned.touched`).
+        """Whether a small batch may replace only the rows of its own keys (:mod:`versioned.touched`).
 
-        Not where keys are personal data: the log would tell their hash.
+        It may not if keys are personal data: the log would contain their hashes.
         """
         return self._names_keys()
 
@@ -198,16 +197,16 @@ class VersionedTable:
         return read_or_cached(self._spark, self._target)
 
     def stream_times(self) -> dict[int, int]:
-        """Stream time per scope in microseconds, as the newest commits tell it; also once they are gone."""
+        """Stream time per scope, in microseconds; known even after Delta has cleaned the commits that record it."""
         return stream_times_of(self._spark, self._target, self._spec)
 
     def horizon(self) -> datetime | None:
-        """The oldest instant whose lookups are promised: the slowest scope's stream time minus retention.
+        """The oldest instant for which lookups are guaranteed: the slowest scope's stream time minus the retention.
 
-        Where an older partition appears it goes back, but not before what :meth:`purge` has removed.
+        It moves back if an older partition appears, but not into what :meth:`purge` has removed.
 
-        None while the table is empty. With ``time_scope="key"`` always None: there each key has its own, the start
-        of its latest version minus retention.
+        None while the table is empty, and always with ``time_scope="key"``: there each key has its own horizon, the
+        start of its latest version minus the retention.
         """
         us = horizon_of(self._spark, self._target, self._spec, self.stream_times(), self._purged_us)
         return None if us is None else instant(us)
@@ -223,31 +222,31 @@ class VersionedTable:
         max_future_skew: Duration | None = None,
         owner: str | None = None,
     ) -> PutResult:
-        """Put a batch of records, with the meaning of putting them one after the other.
+        """Put a batch of records, with the same result as putting them one by one.
 
         Args:
             records: Key columns, value columns and a timestamp column.
-            timestamp: Name of the timestamp column: from when on the value holds.
+            timestamp: Name of the timestamp column: the instant from which the value is valid.
             deleted: Name of a boolean column that is true for tombstones; None = no tombstones.
-            partition: Name of an integer column: the stream-time scope (with ``time_scope="partition"``).
-            sequence: Name of the column that orders the records of a partition; None = by timestamp. Ties are
-                broken by a hash of the row.
-            max_future_skew: How far ahead of this machine's clock a record may be; those beyond are rejected. None =
-                any. A record from the future moves stream time, and all that come after it are late.
-            owner: The application that owns the table, if one does; it must stand still meanwhile.
+            partition: Name of an integer column with the stream-time scope (with ``time_scope="partition"``).
+            sequence: Name of the column that orders the records of a partition; None = by timestamp. A hash of the
+                row breaks ties.
+            max_future_skew: How far ahead of this machine's clock a record may be; records beyond it are rejected. None
+                = any. A record from the future advances stream time, which makes all later records late.
+            owner: The application that owns the table, if there is one; it must be stopped meanwhile.
 
         Returns:
-            Counts, rejected rows, and on demand the outcome of each record. Reasons of rejection: ``NULL_TS``,
-            ``TS_RANGE`` (beyond the years 1 to 9999), ``FUTURE_TS``, ``NULL_KEY``, ``BAD_TYPE`` (a value that its
-            column cannot hold, a key that would be rounded, a text that is no instant, as a time without its day, a
-            partition beyond 32 bits). A column that has the name of a key begins with ``put_``.
+            Counts, rejected rows, and on demand the outcome of each record. Reasons for rejection: ``NULL_TS``,
+            ``TS_RANGE`` (outside the years 1 to 9999), ``FUTURE_TS``, ``NULL_KEY``, ``BAD_TYPE`` (a value that its
+            column cannot hold, a key that would be rounded, a text that is not an instant, such as a time without a
+            day, or a partition beyond 32 bits). A result column with the name of a key is prefixed with ``put_``.
 
         Raises:
-            SchemaError: the records are no DataFrame; a column is missing or has another type, or the table got another
-                one since it was opened.
-            ConfigurationError: another application than ``owner`` writes to the table, or is in the middle of a batch
-                there; or the table's system history no longer fits it.
-            OvertakenError: four times others wrote newer versions between the judging of the batch and its write.
+            SchemaError: the records are not a DataFrame; a column is missing or has another type; or a column was added
+                to the table since it was opened.
+            ConfigurationError: an application other than ``owner`` writes to the table, or is in the middle of a batch
+                there; or the table's system history no longer matches it.
+            OvertakenError: four times, others wrote newer versions between the judging of the batch and its write.
         """
         skew_us = optional_span_us("max_future_skew", max_future_skew)
         last_us = None if skew_us is None else instant_us(datetime.now(timezone.utc)) + skew_us
@@ -267,22 +266,22 @@ class VersionedTable:
         owner: str | None = None,
         dry_run: bool = False,
     ) -> BackfillResult:
-        """Put old history into the table, however late it is; stream time stays as it is.
+        """Put old history into the table, however late it is. Stream time does not change.
 
         Args:
-            records: As of :meth:`put`. Those after the stream time (the table's, or their key's own) are no history:
-                they are rejected.
+            records: As for :meth:`put`. Records after the stream time (the table's, or their key's own) are not history
+                and are rejected.
             timestamp: Name of the timestamp column.
             deleted: Name of a boolean column that is true for tombstones.
             sequence: Name of the column that orders the records; None = by timestamp.
-            owner: The application that owns the table and stands still meanwhile; ``streams.spark.backfill`` says it.
-            dry_run: Only count what would become of the records.
+            owner: The application that owns the table, stopped meanwhile; ``streams.spark.backfill`` passes it.
+            dry_run: Only count the outcomes; write nothing.
 
         Returns:
             Outcomes, rejected rows and counts (:class:`~versioned.backfill.BackfillResult`).
 
         Raises:
-            SchemaError: as of :meth:`put`.
+            SchemaError: as for :meth:`put`.
             ConfigurationError: an application owns the table.
             OvertakenError: others wrote newer versions meanwhile.
         """
@@ -305,18 +304,18 @@ class VersionedTable:
         sequence: str | None = None,
         owner: str | None = None,
     ) -> DataFrame:
-        """Put a tombstone per record and return the version that was valid there just before (R185).
+        """Put a tombstone per record, and return the version that was valid there just before (R185).
 
         Returns:
             Key columns, ``ts``, ``put_result``, and ``validFrom`` with the value columns of the version that was
-            valid at ``ts`` (null if there was none or it was a deletion, or if the record came too late). A value
-            column, or the one of the start, that is called ``ts`` or ``put_result`` itself is told as ``old_ts`` or
-            ``old_put_result``; beside a key of such a name the record's own is ``put_ts`` or ``put_put_result``. Where
-            such a name is another column's, it begins with ``old_`` once more.
+            valid at ``ts`` (null if there was none or it was a deletion, or if the record was too late). A value or
+            start column that is itself named ``ts`` or ``put_result`` is returned as ``old_ts`` or
+            ``old_put_result``. If a key has such a name, the record's own column is ``put_ts`` or ``put_put_result``.
+            If another column has the resulting name, it gets a further ``old_``.
 
         Raises:
-            SchemaError: as of :meth:`put`, or some records have no key or no instant; nothing was deleted.
-            ConfigurationError, OvertakenError: as of :meth:`put`.
+            SchemaError: as for :meth:`put`, or some records have no key or no instant; nothing was deleted.
+            ConfigurationError, OvertakenError: as for :meth:`put`.
         """
         named = {"_at": timestamp, "_in": partition, "_by": sequence}
         check_deletions(keys, self._spec.keys, timestamp, partition, sequence)
@@ -332,19 +331,19 @@ class VersionedTable:
     def add_columns(
         self, schema: str | StructType, *, owner: str | None = None, pii_columns: Iterable[str] = ()
     ) -> None:
-        """Give the table further value columns, null in all rows that it has.
+        """Add value columns to the table; they are null in all existing rows.
 
-        Other handles refuse to write until they are opened again. Register views and functions of SQL anew.
+        Other handles refuse to write until they are reopened. Register SQL views and functions again afterwards.
 
         Args:
-            schema: The new columns; those that the table has already, of the same type, make no difference.
-            owner: The application that owns the table, if one does; it must stand still meanwhile.
-            pii_columns: Those of them with personal data, as of :meth:`create`.
+            schema: The new columns. Columns that the table already has, with the same type, are ignored.
+            owner: The application that owns the table, if there is one; it must be stopped meanwhile.
+            pii_columns: Those of the new columns with personal data, as for :meth:`create`.
 
         Raises:
-            ConfigurationError: a name or type is not allowed, ``pii_columns`` names none of them, or an application
-                owns the table.
-            SchemaError: a column is there already, and of another type.
+            ConfigurationError: a name or type is not allowed, a name in ``pii_columns`` is not one of the new columns,
+                or an application owns the table.
+            SchemaError: the table already has a column of that name, with another type.
 
         >>> rates.add_columns("source STRING, quality INT")                  # doctest: +SKIP
         """
@@ -361,16 +360,16 @@ class VersionedTable:
     def as_of(self, at: datetime, *, known_at: datetime | None = None) -> DataFrame:
         """The version of each key that was valid at an instant (naive = UTC).
 
-        Older than the horizon, only versions that are still the latest are found, and a warning is logged. (With
-        ``time_scope="key"`` it is not: each key has a horizon of its own, which only the rows tell.)
+        For an instant before the horizon, only versions that are still the latest are found, and a warning is logged.
+        (With ``time_scope="key"`` there is no warning: each key has its own horizon, known only from the rows.)
 
         Args:
             at: The instant of valid time.
-            known_at: The instant of system time: the answer that the table had then, late records that came afterwards
-                left out, whatever was purged or vacuumed since. Any instant can be asked for; there is no horizon.
+            known_at: The instant of system time. Returns what the table said then, without late records that came
+                afterwards, even if it has been purged or vacuumed since. Any instant is allowed; there is no horizon.
 
         Raises:
-            ConfigurationError: ``known_at`` for a table that was made without ``system_history``.
+            ConfigurationError: ``known_at`` for a table created without ``system_history``.
 
         >>> rates.as_of(month_end, known_at=day_of_the_report)               # doctest: +SKIP
         """
@@ -387,10 +386,10 @@ class VersionedTable:
     def between(
         self, start: datetime | None = None, end: datetime | None = None, *, known_at: datetime | None = None
     ) -> DataFrame:
-        """Every stored version valid at some instant of [start, end]; None = no bound.
+        """Every stored version that was valid at some instant of [start, end]; None = no bound.
 
-        Complete from the horizon on; purged history is gone. With ``known_at`` as it was known at that instant of
-        system time (as in :meth:`as_of`), and complete.
+        The result is complete from the horizon on; purged history is gone. With ``known_at`` it is what was known at
+        that instant of system time (as in :meth:`as_of`), and complete.
 
         Raises:
             ConfigurationError: start is after end; or ``known_at`` for a table without ``system_history``.
@@ -407,9 +406,10 @@ class VersionedTable:
         *,
         ascending: bool = True,
     ) -> DataFrame:
-        """The versions of some keys (or of all), in order of validFrom; bounds as in :meth:`between`.
+        """The versions of some keys (or of all), ordered by validFrom; bounds as in :meth:`between`.
 
-        A deletion is none: the version before it ends there. :meth:`rows` has it, and so has ``<name>_history`` in SQL.
+        A deletion is not a version: the version before it ends there. Deletions are in :meth:`rows`, and in
+        ``<name>_history`` in SQL.
 
         Raises:
             SchemaError: ``keys`` lacks a key column, or has one that cannot be compared exactly with the table's.
@@ -425,52 +425,52 @@ class VersionedTable:
         title: str | None = None,
         most_keys: int = 100,
     ) -> Picture:
-        """The versions of some keys as a picture, tombstones included; a notebook shows it as it is.
+        """The versions of some keys as a picture, including tombstones. A notebook displays it directly.
 
         Args:
-            keys: Has the key columns, one row per key; the first keys of the table if not given.
-            start: The first instant to draw (naive = UTC); the earliest of the versions if not given.
-            end: The last one; the latest if not given.
-            title: What is written above; the table's name if not given.
-            most_keys: At most so many keys are collected and drawn; the title says of how many.
+            keys: A frame with the key columns, one row per key. Default: the first keys of the table.
+            start: The first instant to draw (naive = UTC). Default: the earliest start of the versions.
+            end: The last instant to draw. Default: the latest one.
+            title: The heading. Default: the name of the table.
+            most_keys: At most this many keys are collected and drawn; the title says out of how many.
 
         Raises:
             ConfigurationError: start is after end.
-            SchemaError: as of :meth:`history`.
+            SchemaError: as for :meth:`history`.
         """
         check_order("timeline", start, end)
         return drawn_versions(self.rows(), self._spec, keys, start, end, title or self._target.short_name, most_keys)
 
     def lookup(self, frame: DataFrame, at: str, how: How = "left") -> DataFrame:
-        """Each row with the version of its key that was valid at its instant: the as-of join.
+        """Each row with the version of its key that was valid at its instant: an as-of join.
 
         Args:
-            frame: Has the key columns, in whatever case, and the timestamp column ``at``. Keys are of the table's
-                types, or of types that compare exactly: whole numbers and decimals of any width, dates and timestamps
-                where nothing is cut. A left lookup of up to a million persisted rows, which are counted, moves only
-                versions that it finds: keep them until the result is written.
-            at: Name of that column.
-            how: ``inner`` or ``left``. An inner lookup of few rows moves none, nor with ``F.broadcast(frame)``.
+            frame: A frame with the key columns, in any case, and the timestamp column ``at``. The keys have the table's
+                types, or types that compare exactly: whole numbers and decimals of any width, dates and timestamps
+                where nothing is truncated. A left lookup of up to a million persisted rows, which it counts, moves only
+                the versions that it finds: keep the rows persisted until the result is written.
+            at: Name of the timestamp column.
+            how: ``inner`` or ``left``. An inner lookup of few rows, or of ``F.broadcast(frame)``, moves no versions.
 
         Returns:
-            frame + values, validFrom, validTo and ``reason`` (null = found; NO_MATCH, TOMBSTONE or EXPIRED), called
-            ``lookup_reason`` where the table has a column ``reason`` itself.
+            The columns of ``frame``, values, validFrom, validTo and ``reason`` (null = found; NO_MATCH, TOMBSTONE or
+            EXPIRED). It is called ``lookup_reason`` if the table itself has a column ``reason``.
 
         Raises:
             SchemaError: ``frame`` lacks a column, or has one that the result would have twice; a key cannot be compared
-                exactly with the table's (cast it), or ``at`` is no timestamp or date.
-            ConfigurationError: ``how`` is neither of them.
+                exactly with the table's (cast it); or ``at`` is not a timestamp or date.
+            ConfigurationError: ``how`` is neither ``inner`` nor ``left``.
         """
         horizon, spec, sent = self._horizon_column(), self._spec, lambda: sends(frame, self._target, self._spec.keys)
         return lookup_frame(frame, reachable(self.rows(), spec, horizon), spec, at, how, horizon, sends=sent)
 
     def verify(self) -> VerificationReport:
-        """Check every stored row against the table's invariants: one job."""
+        """Check every stored row against the invariants of the table, in one job."""
         return verify_frame(read_table(self._spark, self._target), self._spec)
 
     def purge(self) -> bool:
-        """Delete closed versions and tombstones that no promised lookup can find; never a latest value. A scope that is
-        silent for longer than the retention holds it back, and a warning is logged.
+        """Delete closed versions and tombstones that no guaranteed lookup can find; never a latest value. A scope that
+        is silent for longer than the retention holds the purge back, and a warning is logged.
 
         Returns:
             Whether anything was deleted.
@@ -480,14 +480,15 @@ class VersionedTable:
         return upkeep.purge(self._spark, self._target, self._spec, times, judged) is not None
 
     def optimize(self, *, current: bool = False) -> None:
-        """Compact the files of closed history (and of current rows, if asked; that may make a batch retry)."""
+        """Compact the files of closed history and, with ``current``, of current rows, which may make a batch retry."""
         upkeep.optimize(self._spark, self._target, self._said(), current=current)
 
     def vacuum(self, retain: Duration | None = None) -> None:
-        """Remove files older than ``retain`` that the newest version does not need.
+        """Remove files older than ``retain`` that the newest table version does not need.
 
         Raises:
-            RetentionError: shorter than seven days, or than the table's ``delta.deletedFileRetentionDuration``.
+            RetentionError: ``retain`` is shorter than seven days, or than the table's
+                ``delta.deletedFileRetentionDuration``.
         """
         times, judged = self._times_now()
         upkeep.vacuum(self._spark, self._target, retain, {**said_times(times), **judged})
@@ -495,18 +496,18 @@ class VersionedTable:
         keep_times(self._spark, self._target, times, judged)
 
     def register_sql(self, name: str | None = None, *, temporary: bool = True, version: int | None = None) -> list[str]:
-        """Make SQL views and table functions of this table: ``<name>_current``, ``<name>_as_of(ts)`` and others.
+        """Create SQL views and table functions of this table: ``<name>_current``, ``<name>_as_of(ts)`` and others.
 
         Args:
-            name: Base of their names; the table's own if not given.
+            name: Base of their names. Default: the name of the table.
             temporary: For this session only; False = in the catalog, by default in the schema of the table.
-            version: Ask the table as it was at this Delta version (system time); None = as it is.
+            version: Query the table as of this Delta version (system time); None = the current one.
 
         Returns:
-            The names made (docs/reference/sql.md).
+            The names created (docs/reference/sql.md).
 
         Raises:
-            ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
+            ConfigurationError: the name is a path, is malformed, or has several parts although it is temporary.
         """
         return register_sql(self._spark, self._target, self._spec, name, temporary=temporary, version=version)
 

@@ -1,6 +1,6 @@
 """Topologies over streams and tables, and the engines that run them.
 
-Everything that a plan is written with can be imported from here; nothing of it needs Spark.
+This module exports everything that a plan is written with. None of it needs Spark.
 
 >>> from streams import BufferConfig, Materialized, StreamsBuilder, Suppressed, TimeWindows
 >>> builder = StreamsBuilder()

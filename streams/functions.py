@@ -33,7 +33,7 @@ class When(Unfinished):
         return ".".join(f"when({condition!r}, {value!r})" for condition, value in pairs)
 
     def when(self, condition: Any, value: Any) -> When:
-        """Another condition, tried if none before it is true."""
+        """Add a condition, which is tried if none before it is true."""
         return When(*self._branches, as_expr(condition), as_expr(value))
 
     def otherwise(self, value: Any) -> Expr:
@@ -42,22 +42,22 @@ class When(Unfinished):
 
 
 def when(condition: Any, value: Any) -> When:
-    """The value if the condition is true."""
+    """The value if the condition is true; chain it with ``when`` and ``otherwise``."""
     return When(as_expr(condition), as_expr(value))
 
 
 def lit(value: Any) -> Expr:
-    """A constant; what is an expression already stays one."""
+    """A constant; an expression is returned unchanged."""
     return value if isinstance(value, Expr) else literal(value)
 
 
 def struct(**fields: Any) -> Expr:
-    """A row of named fields; a dict means the same."""
+    """A row with named fields; a dict means the same."""
     return as_expr(fields)
 
 
 def merge(left: Any, right: Any) -> Expr:
-    """All fields of both rows; the default joiner. The two must not share a name."""
+    """All fields of both rows, which must not share a field name; the default joiner."""
     return Expr("merge", as_expr(left), as_expr(right))
 
 
@@ -65,7 +65,7 @@ def is_in(value: Any, *options: Any) -> Expr:
     """Whether the value equals one of the options; Python's ``in`` cannot be traced.
 
     Raises:
-        ConfigurationError: there is no option, or a list of them instead of one after the other.
+        ConfigurationError: no options, or a list of them instead of separate arguments.
     """
     if len(options) == 1 and isinstance(options[0], (list, tuple, set, frozenset)):
         listed = ", ".join(map(repr, options[0]))
@@ -80,27 +80,27 @@ def is_in(value: Any, *options: Any) -> Expr:
 
 
 def is_null(value: Any) -> Expr:
-    """True for null."""
+    """Whether the value is null."""
     return Expr("is_null", as_expr(value))
 
 
 def coalesce(*values: Any) -> Expr:
-    """The first that is not null."""
+    """The first value that is not null."""
     return Expr("coalesce", *map(as_expr, values))
 
 
 def concat(*texts: Any) -> Expr:
-    """Texts one after the other; null if one is null. Of binaries alone, a binary."""
+    """The concatenated texts; null if one is null. If all are binary, a binary."""
     return Expr("concat", *map(as_expr, texts))
 
 
 def upper(text: Any) -> Expr:
-    """In upper case."""
+    """The text in upper case."""
     return Expr("upper", as_expr(text))
 
 
 def lower(text: Any) -> Expr:
-    """In lower case."""
+    """The text in lower case."""
     return Expr("lower", as_expr(text))
 
 
@@ -110,10 +110,10 @@ def length(text: Any) -> Expr:
 
 
 def substring(text: Any, start: int, length: int) -> Expr:
-    """``length`` characters from position ``start``, of a binary bytes; the first is 1.
+    """``length`` characters (of a binary: bytes) from position ``start``; the first position is 1.
 
     Raises:
-        ConfigurationError: start below 1, a negative length, or no whole numbers.
+        ConfigurationError: a start below 1, a negative length, or values that are not whole numbers.
     """
     if type(start) is not int or type(length) is not int or start < 1 or length < 0:
         raise ConfigurationError(f"substring starts at 1 or later with length 0 or more; got {start!r} and {length!r}.")
@@ -121,25 +121,25 @@ def substring(text: Any, start: int, length: int) -> Expr:
 
 
 def substring_before(text: Any, delimiter: str) -> Expr:
-    """The text before the first delimiter; null without one."""
+    """The text before the first delimiter; null if there is none."""
     return Expr("substring_before", as_expr(text), as_expr(delimiter))
 
 
 def substring_after(text: Any, delimiter: str) -> Expr:
-    """The text after the first delimiter; empty without one."""
+    """The text after the first delimiter; empty if there is none."""
     return Expr("substring_after", as_expr(text), as_expr(delimiter))
 
 
 def starts_with(text: Any, prefix: Any) -> Expr:
-    """Whether the text begins with the prefix."""
+    """Whether the text starts with the prefix."""
     return Expr("starts_with", as_expr(text), as_expr(prefix))
 
 
 def cast(value: Any, kind: str) -> Expr:
-    """As ``string``, ``bigint``, ``double`` or ``boolean``; null where that is not possible.
+    """The value as ``string``, ``bigint``, ``double`` or ``boolean``; null where that is not possible.
 
     Raises:
-        ConfigurationError: another type.
+        ConfigurationError: the type is another one.
     """
     if kind not in _KINDS:
         raise ConfigurationError(f'cast knows {_KINDS}; got "{kind}".')
@@ -147,12 +147,12 @@ def cast(value: Any, kind: str) -> Expr:
 
 
 def least(*values: Any) -> Expr:
-    """The smallest that is not null; NaN is the largest."""
+    """The smallest value that is not null; NaN counts as the largest."""
     return Expr("least", *_several("least", values))
 
 
 def greatest(*values: Any) -> Expr:
-    """The largest that is not null; NaN is the largest."""
+    """The largest value that is not null; NaN counts as the largest."""
     return Expr("greatest", *_several("greatest", values))
 
 
@@ -160,12 +160,12 @@ def python_function(function: Callable[..., Any], returns: str) -> Callable[...,
     """A plain Python function as an expression: called directly in the driver, as an Arrow UDF on Spark.
 
     Args:
-        function: Takes plain values, one call per row; must give the same for the same arguments.
-        returns: The type of what it gives, as DDL: ``"string"``, ``"double"``, ... On Spark what is none of it ends the
-            batch.
+        function: Called with plain values, once per row; must return the same result for the same arguments.
+        returns: The type of its result, as DDL: ``"string"``, ``"double"``, ... On Spark, a result of another type ends
+            the batch.
 
     Raises:
-        ConfigurationError: the type is none.
+        ConfigurationError: this is not a type.
 
     >>> from streams.expressions import evaluate
     >>> shout = python_function(lambda text: text + "!", returns="string")

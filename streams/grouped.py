@@ -33,7 +33,7 @@ AggregateFunction = Callable[[Any, Any, Any], Any]
 
 
 class _Grouped:
-    """The built-in aggregates, which all groups have."""
+    """The built-in aggregates of all grouped streams and tables."""
 
     def __init__(self, graph: Graph, node: Node, key: Expr | None) -> None:
         self.graph = graph
@@ -48,11 +48,11 @@ class _Grouped:
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable:
-        """Number of records, or of those whose ``value`` is not null (Kafka: ``count``).
+        """Number of records, or of records whose ``value`` is not null (Kafka: ``count``).
 
         Args:
-            value: A function of the row, or a field's name.
-            output: Name of the result's field.
+            value: A function of the row, or the name of a field.
+            output: Name of the result field.
             materialized: How the table is stored.
             name: Name of the node.
         """
@@ -66,7 +66,7 @@ class _Grouped:
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable:
-        """Sum of the values that are not null, which are numbers, no durations; arguments as :meth:`count`."""
+        """Sum of the non-null values, which must be numbers, not durations; arguments as for :meth:`count`."""
         return self._built_in("sum", value, output, materialized, name)
 
     def avg(
@@ -77,7 +77,7 @@ class _Grouped:
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable:
-        """Mean of the values that are not null, as a double; arguments as :meth:`count`."""
+        """Mean of the non-null values, as a double; arguments as for :meth:`count`."""
         return self._built_in("avg", value, output, materialized, name)
 
     def min(
@@ -88,9 +88,10 @@ class _Grouped:
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable:
-        """Smallest of the values that are not null; arguments as :meth:`count`.
+        """Smallest of the non-null values; arguments as for :meth:`count`.
 
-        Arrays and structs go by the first part in which they differ, of which a null is the least. Maps have no order.
+        Arrays and structs are compared by the first part in which they differ; a null part is the smallest. Maps have
+        no order.
         """
         return self._built_in("min", value, output, materialized, name)
 
@@ -102,7 +103,7 @@ class _Grouped:
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable:
-        """Largest of the values that are not null, in the order of :meth:`min`; arguments as :meth:`count`."""
+        """Largest of the non-null values, in the order of :meth:`min`; arguments as for :meth:`count`."""
         return self._built_in("max", value, output, materialized, name)
 
     def _built_in(
@@ -132,7 +133,7 @@ class _Grouped:
 
 
 class _GroupedStream(_Grouped):
-    """Aggregates by user code over a stream: values are only added."""
+    """User-written aggregates of a stream: values are only added."""
 
     def reduce(
         self,
@@ -142,11 +143,11 @@ class _GroupedStream(_Grouped):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable:
-        """Combine the values of a group two by two (Kafka: ``reduce``).
+        """Combine the values of a group two at a time (Kafka: ``reduce``).
 
         Args:
             reducer: ``(aggregate, value) -> aggregate``, over plain rows; the first value is the first aggregate.
-            schema: DDL of the aggregate, if it is not the value's.
+            schema: DDL of the aggregate, if it differs from the value's.
             materialized: How the table is stored.
             name: Name of the node.
         """
@@ -166,13 +167,13 @@ class _GroupedStream(_Grouped):
         """Aggregate a group with user code (Kafka: ``aggregate``).
 
         Args:
-            initializer: Gives the aggregate before any record.
+            initializer: Returns the initial aggregate, before any record.
             adder: ``(key, value, aggregate) -> aggregate``, over plain rows.
             schema: DDL of the aggregate, for Spark: the fields of a mapping, ``"total double, places array<string>"``;
-                or the type of a single value, ``"double"``. What it does not hold, such as a fraction for a ``bigint``
-                or a field of another name, ends the batch (``RecordError``).
-            merger: ``(key, left, right) -> aggregate``; sessions need one, since they merge.
-            output: Name of the result's field if the aggregate is a single value.
+                or the type of a single value, ``"double"``. A result that does not fit, such as a fraction for a
+                ``bigint`` or a field of another name, ends the batch (``RecordError``).
+            merger: ``(key, left, right) -> aggregate``; required for session windows, since sessions merge.
+            output: Name of the result field, if the aggregate is a single value.
             materialized: How the table is stored.
             name: Name of the node.
 
@@ -202,10 +203,11 @@ class KGroupedStream(_GroupedStream):
 
         Args:
             windows: ``TimeWindows``, ``SlidingWindows``, ``SessionWindows`` or ``UnlimitedWindows``.
-            late_policy: Records whose windows have closed: counted and dropped, or kept in the rejects table as well.
+            late_policy: What to do with records whose windows have closed: ``drop`` counts and drops them,
+                ``side_table`` also keeps them in the rejects table.
 
         Raises:
-            ConfigurationError: something else than windows, or a policy that there is not.
+            ConfigurationError: the argument is not windows, or there is no such policy.
         """
         wanted = 'windows, such as TimeWindows.of("1 hour") or SessionWindows.of("5 minutes")'
         if isinstance(windows, JoinWindows):
@@ -220,7 +222,7 @@ class KGroupedStream(_GroupedStream):
 class WindowedKStream(_GroupedStream):
     """A stream grouped by key and window (Kafka: ``TimeWindowedKStream``, ``SessionWindowedKStream``).
 
-    The keys of its aggregates are the group's fields with ``windowStart`` and ``windowEnd`` behind them.
+    The keys of its aggregates are the fields of the group, followed by ``windowStart`` and ``windowEnd``.
     """
 
     def __init__(self, graph: Graph, node: Node, key: Expr | None, windows: Windows, late_policy: LatePolicy) -> None:
@@ -240,7 +242,7 @@ class WindowedKStream(_GroupedStream):
 
 
 class KGroupedTable(_Grouped):
-    """A table grouped by a new key: an update removes the old value and adds the new one (Kafka: ``KGroupedTable``)."""
+    """A table grouped by a new key: updates subtract old values and add new ones (Kafka: ``KGroupedTable``)."""
 
     def __init__(self, graph: Graph, node: Node, key: Expr, value: Expr | None) -> None:
         super().__init__(graph, node, key)
@@ -259,9 +261,9 @@ class KGroupedTable(_Grouped):
 
         Args:
             adder: ``(aggregate, value) -> aggregate``, over plain rows.
-            subtractor: The same for a value that leaves the group.
-            schema: DDL of the aggregate, if it is not the value's.
-            materialized: How the table is stored; versioned only if this says so (R130).
+            subtractor: The same, for a value that leaves the group.
+            schema: DDL of the aggregate, if it differs from the value's.
+            materialized: How the table is stored. It is versioned only if this says so (R130).
             name: Name of the node.
         """
         aggregation = Aggregation("reduce", "value", adder=adder, subtractor=subtractor, schema=schema)
@@ -281,12 +283,12 @@ class KGroupedTable(_Grouped):
         """Aggregate with user code (Kafka: ``aggregate``; R163, R164).
 
         Args:
-            initializer: Gives the aggregate before any value.
+            initializer: Returns the initial aggregate, before any value.
             adder: ``(key, value, aggregate) -> aggregate``, over plain rows.
-            subtractor: The same for a value that leaves the group.
+            subtractor: The same, for a value that leaves the group.
             schema: DDL of the aggregate, for Spark.
-            output: Name of the result's field if the aggregate is a single value.
-            materialized: How the table is stored; versioned only if this says so (R130).
+            output: Name of the result field, if the aggregate is a single value.
+            materialized: How the table is stored. It is versioned only if this says so (R130).
             name: Name of the node.
         """
         aggregation = Aggregation(

@@ -45,9 +45,10 @@ from versioned.given import check_kind, told
 
 
 class KStream:
-    """Records, one after the other (Kafka: ``KStream``).
+    """A stream of records (Kafka: ``KStream``).
 
-    Functions given to it take ``(value)`` or ``(key, value)`` and are traced once (see ``streams.expressions``).
+    Functions passed to its methods take ``(value)`` or ``(key, value)``, and are traced once, into an expression (see
+    ``streams.expressions``).
 
     Example:
         >>> from streams.topology import StreamsBuilder
@@ -63,24 +64,24 @@ class KStream:
         self.node = node
 
     def filter(self, predicate: Function, *, name: str | None = None) -> KStream:
-        """Records for which the predicate is true; null is not true (Kafka: ``filter``)."""
+        """The records for which the predicate is true; null is not true (Kafka: ``filter``)."""
         return self._filter("stream-filter", predicate, False, name)
 
     def filter_not(self, predicate: Function, *, name: str | None = None) -> KStream:
-        """Records for which the predicate is false; null is not false either (Kafka: ``filterNot``)."""
+        """The records for which the predicate is false; null is not false (Kafka: ``filterNot``)."""
         return self._filter("stream-filter-not", predicate, True, name)
 
     def map_values(self, mapper: FieldOrFunction, *, name: str | None = None) -> KStream:
-        """Records with new values: a dict becomes a row (Kafka: ``mapValues``)."""
+        """The records with new values; a dict becomes a row (Kafka: ``mapValues``)."""
         node = StreamMapValues(self.graph.name("stream-map-values", name), (self.node,), row_function(mapper))
         return KStream(self.graph, self.graph.add(node))
 
     def transform_values(self, function: Function, returns: str, *, name: str | None = None) -> KStream:
-        """New values by a plain Python function of ``(key, value)`` or ``(value)`` (Kafka: ``transformValues``; R167).
+        """New values from a Python function of ``(key, value)`` or ``(value)`` (Kafka: ``transformValues``; R167).
 
         Args:
-            function: Gives a mapping, or a single value; called in Python on both engines, so prefer ``map_values``.
-            returns: The DDL of what it gives: ``"price double, label string"``.
+            function: Returns a mapping, or a single value. Both engines call it in Python, so prefer ``map_values``.
+            returns: The DDL of its result: ``"price double, label string"``.
             name: Name of the node.
         """
         mapper = plain_function(function, returns)
@@ -88,11 +89,11 @@ class KStream:
         return KStream(self.graph, self.graph.add(node))
 
     def select_key(self, key: KeyOrFunction, *, name: str | None = None) -> KStream:
-        """Records under a new key, in new stream-time scopes (Kafka: ``selectKey``).
+        """The records under a new key, in new stream-time scopes (Kafka: ``selectKey``).
 
         Args:
-            key: A function, or the names of value fields. A single value gives a key with one field: the field's name,
-                or ``key`` if it is computed.
+            key: A function, or the names of value fields. A single value becomes a key with one field, which has the
+                name of the value field, or ``key`` if the value is computed.
             name: Name of the node.
         """
         node = SelectKey(self.graph.name("select-key", name), (self.node,), key_function(key))
@@ -101,10 +102,10 @@ class KStream:
     def to_table(
         self, materialized: Materialized | None = None, *, reorder: Duration | None = None, name: str | None = None
     ) -> KTable:
-        """Its records as changes of a table (Kafka: ``toTable``; R133, R134).
+        """The records as changes to a table (Kafka: ``toTable``; R133, R134).
 
         Args:
-            materialized: Versioned only if this says so.
+            materialized: How the table is stored. It is versioned only if this says so.
             reorder: Hold records this long and release them in order of time per key (R169).
             name: Name of the node.
         """
@@ -113,7 +114,7 @@ class KStream:
         return KTable(self.graph, self.graph.add(ToTable(node_name, (self.node,), materialized, held)))
 
     def group_by_key(self) -> KGroupedStream:
-        """Group by the key that the records have (Kafka: ``groupByKey``)."""
+        """Group by the current key of the records (Kafka: ``groupByKey``)."""
         return KGroupedStream(self.graph, self.node, None)
 
     def group_by(self, key: KeyOrFunction) -> KGroupedStream:
@@ -136,18 +137,18 @@ class KStream:
         """Inner join with a table, a global table or a stream (Kafka: ``join``; KIP-914, KIP-923).
 
         Args:
-            other: A table, looked up at the record's time if it is versioned (R138), else as it is now; a global table;
-                or a stream.
-            joiner: ``(left, right)`` or ``(key, left, right)``; all fields of both if not given.
-            joined: For a table: grace and what to do with expired look-ups.
-            key: For a global table: its key, from this record.
+            other: A table, looked up at the record's time if it is versioned (R138), otherwise in its current state; a
+                global table; or a stream.
+            joiner: A function of ``(left, right)`` or ``(key, left, right)``. Default: all fields of both.
+            joined: For a table: the grace, and what to do with expired lookups.
+            key: For a global table: the key to look up, from this record.
             windows: For a stream: how far apart two records may be.
             name: Name of the node.
 
         Raises:
-            TopologyError: a grace on an unversioned table, or larger than its history retention; or the other side is
-                none that a stream joins.
-            ArgumentError: an option that does not go with the other side, or one that is missing.
+            TopologyError: a grace with an unversioned table, or larger than its history retention; or a stream cannot
+                join the other side.
+            ArgumentError: an option that does not apply to the other side, or a missing one.
         """
         return self._join("inner", other, joiner, **options)
 
@@ -164,19 +165,21 @@ class KStream:
         self, other: KStream, joiner: Joiner | None = ..., *, windows: JoinWindows, name: str | None = ...
     ) -> KStream: ...
     def left_join(self, other: Any, joiner: Joiner | None = None, **options: Any) -> KStream:
-        """As :meth:`join`; records without a partner come with nulls (Kafka: ``leftJoin``; R140, R141)."""
+        """Like :meth:`join`, but records without a match are kept, with nulls (Kafka: ``leftJoin``; R140, R141)."""
         return self._join("left", other, joiner, **options)
 
     def corrections(self, *, name: str | None = None) -> KStream:
-        """Answers of this stream-table join that a late table change altered; the join's own output is never touched.
+        """Corrections of this stream-table join: results that a late table change altered.
 
-        The join needs ``Joined.with_corrections(retention)``: answers are remembered that long, in stream time of the
-        table. A record has the join's key and the answer's ts; its value has ``original_scope`` and ``original_seq``
-        (the answer's place in the output), ``revision`` (1, 2, ...), ``old`` and ``new`` (the joined rows; null for
-        none) and ``cause`` (the table record's ts, microseconds).
+        The join's own output is never changed.
+
+        The join needs ``Joined.with_corrections(retention)``: results are remembered that long, in stream time of the
+        table. A correction has the join's key and the result's ts. Its value has ``original_scope`` and
+        ``original_seq`` (the place of the result in the output), ``revision`` (1, 2, ...), ``old`` and ``new`` (the
+        joined rows; null for none) and ``cause`` (the table record's ts, in microseconds).
 
         Raises:
-            TopologyError: this is no stream-table join with corrections.
+            TopologyError: this is not a stream-table join with corrections.
         """
         node = self.node
         if not isinstance(node, StreamTableJoin) or node.joined.correction_retention is None:
@@ -190,10 +193,10 @@ class KStream:
     def outer_join(
         self, other: KStream, joiner: Joiner | None = None, *, windows: JoinWindows, name: str | None = None
     ) -> KStream:
-        """As :meth:`join` of two streams; records of either side without a partner too (Kafka: ``outerJoin``).
+        """Like :meth:`join` of two streams, but unmatched records of either side are kept (Kafka: ``outerJoin``).
 
         Raises:
-            TopologyError: the other side is no stream.
+            TopologyError: the other side is not a stream.
         """
         if not isinstance(other, KStream):
             raise TopologyError(
@@ -203,7 +206,7 @@ class KStream:
         return self._join_stream("outer", other, joiner, windows=windows, name=name)
 
     def to_changelog(self, name: str, *, emit: Emit = "every") -> None:
-        """Append its records to the sink table ``name`` (Kafka: ``to``)."""
+        """Append the records to the sink table ``name`` (Kafka: ``to``)."""
         self.graph.add(ChangelogSink(name, (self.node,), emit))
 
     def to_latest(self, name: str) -> None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class GlobalKTable:
-    """A table that every scope sees whole, looked up without regard to time (Kafka: ``GlobalKTable``)."""
+    """A table that every scope sees as a whole, looked up regardless of time (Kafka: ``GlobalKTable``)."""
 
     def __init__(self, graph: Graph, node: GlobalTableSource) -> None:
         self.graph = graph
@@ -57,8 +57,8 @@ class GlobalKTable:
 class KTable:
     """A changing table: the latest value per key, or every version (Kafka: ``KTable``).
 
-    Functions given to it take ``(value)`` or ``(key, value)`` and are traced once (see ``streams.expressions``). Every
-    operation takes a ``name``; one with a ``materialized`` is stored under that.
+    Functions passed to its methods take ``(value)`` or ``(key, value)``, and are traced once, into an expression (see
+    ``streams.expressions``). Every operation takes a ``name``; with a ``materialized``, that is the name of its table.
 
     Example:
         >>> from streams.topology import StreamsBuilder
@@ -74,25 +74,25 @@ class KTable:
 
     @property
     def is_versioned(self) -> bool:
-        """Whether it keeps versions, from its ancestors only (R127-R137)."""
+        """Whether the table is versioned, which depends on its ancestors only (R127-R137)."""
         return is_versioned(self.node)
 
     def filter(
         self, predicate: Function, *, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable:
-        """Rows for which the predicate is true; others become tombstones (Kafka: ``filter``; R160-R162)."""
+        """The rows for which the predicate is true; others become tombstones (Kafka: ``filter``; R160-R162)."""
         return self._filter("filter", predicate_function(predicate), materialized, name)
 
     def filter_not(
         self, predicate: Function, *, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable:
-        """Rows for which the predicate is false; a null predicate is neither (Kafka: ``filterNot``)."""
+        """The rows for which the predicate is false; null is not false (Kafka: ``filterNot``)."""
         return self._filter("filter-not", ~predicate_function(predicate), materialized, name)
 
     def map_values(
         self, mapper: FieldOrFunction, *, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable:
-        """Rows with new values; a dict becomes a row, null a tombstone (Kafka: ``mapValues``; R167)."""
+        """The rows with new values; a dict becomes a row, null a tombstone (Kafka: ``mapValues``; R167)."""
         return self._map_values("map-values", row_function(mapper), materialized, name)
 
     def transform_values(
@@ -103,30 +103,30 @@ class KTable:
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable:
-        """New values by a plain Python function of ``(key, value)`` or ``(value)`` (Kafka: ``transformValues``; R167).
+        """New values from a Python function of ``(key, value)`` or ``(value)`` (Kafka: ``transformValues``; R167).
 
         Args:
-            function: Gives a mapping, or a single value; called in Python on both engines, so prefer ``map_values``. A
-                deletion stays one, and is not shown to it.
-            returns: The DDL of what it gives: ``"price double, label string"``.
-            materialized: How the result is stored, if it is.
+            function: Returns a mapping, or a single value. Both engines call it in Python, so prefer ``map_values``. It
+                is not called for deletions, which stay deletions.
+            returns: The DDL of its result: ``"price double, label string"``.
+            materialized: How the result is stored. Default: not at all.
             name: Name of the node.
         """
         return self._map_values("transform-values", plain_function(function, returns), materialized, name)
 
     def to_stream(self, *, name: str | None = None) -> KStream:
-        """Its changes as a stream of new values; tombstones are null values (Kafka: ``toStream``)."""
+        """The changes of the table as a stream of new values; tombstones are null values (Kafka: ``toStream``)."""
         from streams.kstream import KStream
 
         return KStream(self.graph, self.graph.add(ToStream(self.graph.name("to-stream", name), (self.node,))))
 
     def group_by(self, key: KeyOrFunction, value: FieldOrFunction | None = None) -> KGroupedTable:
-        """Group its rows for an aggregate, which removes old values and adds new ones (Kafka: ``groupBy``; R163).
+        """Group the rows for an aggregate, which subtracts old values and adds new ones (Kafka: ``groupBy``; R163).
 
         Args:
-            key: A function, or the names of value fields. A row whose group key is null, or has a null in a part, is in
-                no group. It is not rejected, and counts as accepted: in its table it stays.
-            value: What is aggregated; the whole value if not given.
+            key: A function, or the names of value fields. A row whose group key is null, or has a null part, belongs to
+                no group. It is not rejected, and counts as accepted: it stays in its table.
+            value: What is aggregated. Default: the whole value.
         """
         from streams.grouped import KGroupedTable
 
@@ -134,12 +134,12 @@ class KTable:
         return KGroupedTable(self.graph, self.node, key_function(key), grouped)
 
     def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable:
-        """Hold updates back: final results only, or not more often than every so long (KIP-328, KIP-539; R24-R60).
+        """Hold updates back: emit final results only, or limit the rate of updates (KIP-328, KIP-539; R24-R60).
 
         Raises:
-            TopologyError: the table is versioned or tells older results (R165), or final results are wanted and it has
-                no windows that close.
-            ArgumentError: something else than a ``Suppressed`` is given (R26).
+            TopologyError: the table is versioned or emits older results (R165); or final results are asked for, and it
+                has no windows that close.
+            ArgumentError: the argument is not a ``Suppressed`` (R26).
         """
         if not isinstance(suppressed, AnySuppressed):
             raise ArgumentError(f"suppress takes what a Suppressed factory gives; got {told(suppressed)}.")
@@ -156,18 +156,19 @@ class KTable:
         history: History = "latest",
         name: str | None = None,
     ) -> KTable:
-        """Inner join on the key, or by a foreign key of this table's value (Kafka: ``join``; KIP-914, KIP-213).
+        """Inner join on the key, or on a foreign key in this table's value (Kafka: ``join``; KIP-914, KIP-213).
 
         Args:
             other: The right table.
-            joiner: ``(left, right)`` or ``(key, left, right)``; all fields of both if not given.
+            joiner: A function of ``(left, right)`` or ``(key, left, right)``. Default: all fields of both.
             foreign_key: The other table's key: a function of this table's row, or the names of value fields.
-            materialized: How the result is stored; versioned only if this says so (R132).
-            history: ``complete`` re-emits older results that a late record changes (R150); both sides versioned.
+            materialized: How the result is stored. It is versioned only if this says so (R132).
+            history: ``complete`` re-emits older results that a late record changes (R150); both sides must be
+                versioned.
             name: Name of the node.
 
         Raises:
-            TopologyError: the other side is no table, or one that this can never be joined to.
+            TopologyError: the other side is not a table, or can never be joined to this one.
         """
         return self._join("inner", other, joiner, foreign_key, materialized, history, name)
 
@@ -181,7 +182,7 @@ class KTable:
         history: History = "latest",
         name: str | None = None,
     ) -> KTable:
-        """As :meth:`join`, and rows without a partner with nulls (Kafka: ``leftJoin``)."""
+        """Like :meth:`join`, but rows without a match are kept, with nulls (Kafka: ``leftJoin``)."""
         return self._join("left", other, joiner, foreign_key, materialized, history, name)
 
     def outer_join(
@@ -193,15 +194,15 @@ class KTable:
         history: History = "latest",
         name: str | None = None,
     ) -> KTable:
-        """As :meth:`join` on the key, and rows of either side without a partner (Kafka: ``outerJoin``)."""
+        """Like :meth:`join` on the key, but unmatched rows of either side are kept (Kafka: ``outerJoin``)."""
         return self._join("outer", other, joiner, None, materialized, history, name)
 
     def to_changelog(self, name: str, *, emit: Emit = "every") -> None:
-        """Append its changes to the sink table ``name`` (Kafka: ``toStream().to``)."""
+        """Append the changes to the sink table ``name`` (Kafka: ``toStream().to``)."""
         self.graph.add(ChangelogSink(name, (self.node,), emit))
 
     def to_latest(self, name: str) -> None:
-        """Keep its latest state in the sink table ``name``: one row per key, none after a tombstone."""
+        """Keep the latest state in the sink table ``name``: one row per key, none after a tombstone."""
         self.graph.add(TableSink(name, (self.node,)))
 
     def _filter(self, kind: str, predicate: Expr, materialized: Materialized | None, name: str | None) -> KTable:

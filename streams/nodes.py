@@ -379,7 +379,7 @@ def drops_expired(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class Topology:
-    """A checked plan: nodes in dependency order. Made by ``StreamsBuilder.build()``."""
+    """A checked plan: nodes in dependency order. Build it with ``StreamsBuilder.build()``."""
 
     nodes: tuple[Node, ...]
 
@@ -387,10 +387,10 @@ class Topology:
         return iter(self.nodes)
 
     def node(self, name: str) -> Node:
-        """The node of that name.
+        """The node of this name.
 
         Raises:
-            UnknownNameError: there is none (a KeyError as well).
+            UnknownNameError: there is no such node (it is a KeyError as well).
         """
         for node in self.nodes:
             if node.name == name:
@@ -398,7 +398,7 @@ class Topology:
         raise no_such("node", name, (node.name for node in self.nodes))
 
     def describe(self) -> str:
-        """The graph as text: every node with its options, whether it is versioned, its windows and buffers."""
+        """The graph as text: every node with its options, windows and buffers, and whether it is versioned."""
         # The pictures know every node class; the plan itself should not need them.
         from streams.describe import describe
 
@@ -411,7 +411,7 @@ class Topology:
         return to_svg(self)
 
     def picture(self) -> Picture:
-        """The graph as a picture, to be saved as ``.svg`` or as an ``.html`` page with a table of its nodes."""
+        """The graph as a picture, which can be saved as ``.svg`` or as an ``.html`` page with a table of its nodes."""
         from streams.picture import topology_picture
 
         return topology_picture(self)

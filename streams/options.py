@@ -26,7 +26,7 @@ from versioned.spec import TimeScope
 LatePolicy = Literal["drop", "side_table"]
 OnExpired = Literal["null", "drop", "side_table"]
 TooLate = Literal["join", "side_table"]
-#: ``reject``: kept in the rejects, with the reason. ``drop``: only counted. ``fail``: the batch ends before any write.
+#: ``reject``: keep it in the rejects, with the reason. ``drop``: only count it. ``fail``: end the batch before a write.
 Action = Literal["reject", "drop", "fail"]
 Extra = Literal["ignore", "fail"]
 KeyFormat = Literal["json", "text"]
@@ -43,28 +43,29 @@ _LEAST_SEGMENT: Final = timedelta(milliseconds=1)
 class Materialized:
     """How a table is stored. Build it with :meth:`versioned`, :meth:`key_value` or :meth:`window_store`.
 
-    Kafka: ``Materialized`` (KIP-889 and KIP-914 for versioned stores). ``history_retention`` set means versioned;
-    ``retention`` is for window and session stores only and ignored by key-value stores (R18).
+    Kafka: ``Materialized`` (KIP-889 and KIP-914 for versioned stores). A store with ``history_retention`` is versioned.
+    ``retention`` is for window and session stores only; key-value stores ignore it (R18).
 
     Args:
-        name: Name of the store and of its table; the operator's own name if not given.
-        history_retention: How far back from stream time a version can still be looked up.
-        grace: How late a record may be and still be accepted; ``history_retention`` if not given.
-        retention: How long windows stay; one day in the test driver if not given (R20), ``None`` in
-            :meth:`with_retention` for ever (R21). On Spark ``versioned maintain`` deletes older ones, and only where a
-            retention is given.
-        segment_interval: Kafka's width of the segments in which history expires. It is checked and has no effect: here
+        name: Name of the store and of its table. Default: the name of the operator.
+        history_retention: How far behind stream time a version can be looked up.
+        grace: How late a record may be and still be accepted. Default: ``history_retention``.
+        retention: How long windows are kept. Default in the test driver: one day (R20). ``None`` in
+            :meth:`with_retention` means for ever (R21). On Spark, ``versioned maintain`` deletes older windows, but
+            only if a retention is given.
+        segment_interval: Kafka's width of the segments in which history expires. It is checked but has no effect: here
             expiry is exact.
-        time_scope: Whose largest timestamp is stream time: a source partition's, the store's, or each key's.
+        time_scope: The scope whose largest timestamp is stream time: a source partition, the store, or each key.
         time_resolution: Finer timestamps are rounded down to it.
-        late_policy: What happens to records beyond grace: counted and dropped, or kept in the rejects table as well.
-        system_history: Whether a versioned table keeps every accepted record with its system time, in ``<name>_known``,
-            so that what was known at an instant can be told whatever purge and vacuum removed. On Spark only.
-        fixed_retention: True for a ready store, whose retention :meth:`with_retention` cannot change (R19).
+        late_policy: What to do with records beyond grace: ``drop`` counts and drops them, ``side_table`` also keeps
+            them in the rejects table.
+        system_history: Whether a versioned table also keeps every accepted record with its system time, in
+            ``<name>_known``. Then what was known at an instant can be queried even after purge and vacuum. Spark only.
+        fixed_retention: True for a ready-made store, whose retention :meth:`with_retention` cannot change (R19).
 
     Raises:
-        ConfigurationError: a negative duration, a segment under one millisecond, grace above history retention, or a
-            scope, resolution or policy that there is not.
+        ConfigurationError: a negative duration, a segment under one millisecond, a grace above the history retention,
+            or an unknown scope, resolution or policy.
     """
 
     name: str | None = None
@@ -144,7 +145,7 @@ class Materialized:
     def window_store(
         cls, name: str, retention: Duration | None, *, segment_interval: Duration | None = None
     ) -> Materialized:
-        """A ready window or session store, whose retention is its own; ``None`` = for ever (Kafka: a supplier, R19).
+        """A ready-made window or session store with a fixed retention; ``None`` = for ever (Kafka: a supplier, R19).
 
         >>> Materialized.window_store("hourly", "2 days").with_retention("1 day").retention
         datetime.timedelta(days=2)
@@ -162,7 +163,7 @@ class Materialized:
         return self.history_retention is not None
 
     def with_name(self, name: str) -> Materialized:
-        """The same store under this name."""
+        """The same store with this name."""
         return replace(self, name=name)
 
     def with_retention(self, retention: Duration | None) -> Materialized:
@@ -173,7 +174,7 @@ class Materialized:
         return replace(self, retention=_kept_for(retention))
 
     def with_grace(self, grace: Duration) -> Materialized:
-        """Accept records up to this late; at most the history retention."""
+        """Accept records that are up to this late; at most the history retention."""
         return replace(self, grace=duration(grace))
 
     def with_time_scope(self, time_scope: TimeScope) -> Materialized:
@@ -185,7 +186,7 @@ class Materialized:
         return replace(self, time_resolution=time_resolution)
 
     def with_late_policy(self, late_policy: LatePolicy) -> Materialized:
-        """Drop late records, or keep them in the rejects table."""
+        """Drop late records (``drop``), or also keep them in the rejects table (``side_table``)."""
         return replace(self, late_policy=late_policy)
 
 
@@ -210,7 +211,7 @@ class _OfClassToo(Generic[_Given]):
 class Joined:
     """Options of a stream-table join (Kafka: ``Joined``; KIP-923 for the grace).
 
-    What begins with ``with_`` is of the class as well, for options that say nothing else:
+    The ``with_`` methods can also be called on the class, and then start from the default options:
 
     >>> Joined.with_on_expired("drop").with_grace_period("10 minutes").on_expired
     'drop'
@@ -219,13 +220,13 @@ class Joined:
         name: Name of the join and of its buffer.
         grace: Hold stream records until stream time has passed them by this much; the table must be versioned.
         retention: Kafka's retention of the join buffer. It has no effect: a record leaves when it is joined.
-        on_expired: What a left join gives for a lookup older than the table's history; ``side_table`` also puts aside
-            what an inner join leaves out.
-        too_late: What happens to a record that is already beyond grace: joined at once, or rejected.
-        correction_retention: Keep stream rows this long, and correct answers that a late table change alters.
+        on_expired: What a left join returns for a lookup older than the table's history; see :meth:`with_on_expired`.
+            ``side_table`` also rejects the records that an inner join would leave out.
+        too_late: What to do with a record that is already beyond grace: join it at once, or reject it.
+        correction_retention: Keep stream rows this long, and correct results that a late table change alters.
 
     Raises:
-        ConfigurationError: a negative duration, or a policy that there is not.
+        ConfigurationError: a negative duration, or an unknown policy.
     """
 
     name: str | None = None
@@ -245,7 +246,7 @@ class Joined:
 
     @_OfClassToo
     def with_grace_period(self, grace: Duration, *, name: str | None = None) -> Joined:
-        """Wait this long for table changes that are late (Kafka: ``Joined.withGracePeriod``, KIP-923, R145).
+        """Wait this long for late table changes (Kafka: ``Joined.withGracePeriod``, KIP-923, R145).
 
         >>> Joined.with_grace_period("10 minutes").grace
         datetime.timedelta(seconds=600)
@@ -254,7 +255,7 @@ class Joined:
 
     @_OfClassToo
     def with_name(self, name: str) -> Joined:
-        """The same options under this name."""
+        """The same options with this name."""
         return replace(self, name=name)
 
     @_OfClassToo
@@ -272,17 +273,17 @@ class Joined:
 
     @_OfClassToo
     def with_on_expired(self, on_expired: OnExpired) -> Joined:
-        """``null``: the record with nulls; ``drop``: nothing; ``side_table``: to the rejects table (R139-R143)."""
+        """``null`` emits the record with nulls, ``drop`` nothing; ``side_table`` rejects the record (R139-R143)."""
         return replace(self, on_expired=on_expired)
 
     @_OfClassToo
     def with_too_late(self, too_late: TooLate) -> Joined:
-        """``join``: at once, as Kafka; ``side_table``: to the rejects table."""
+        """``join`` joins the record at once, as Kafka does; ``side_table`` moves it to the rejects table."""
         return replace(self, too_late=too_late)
 
     @_OfClassToo
     def with_corrections(self, retention: Duration) -> Joined:
-        """Send a correction when a late table change alters an answer given within this time."""
+        """Emit a correction when a late table change alters a result emitted within this time."""
         return replace(self, correction_retention=duration(retention))
 
 

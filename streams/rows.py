@@ -26,8 +26,8 @@ def _no_change(name: str) -> str:
 class Row(Mapping[str, Any]):
     """An immutable, hashable record with named fields, read by attribute or by name.
 
-    It equals any mapping of the same fields and values. A field named like a method of mappings (``values``, ``items``,
-    ``keys``, ``get``) is read by name only.
+    It equals any mapping with the same fields and values. A field with the name of a mapping method (``values``,
+    ``items``, ``keys``, ``get``) can be read by name only.
 
     >>> row = Row(origin="JFK", flights=2)
     >>> row.origin, row["flights"], row == {"flights": 2, "origin": "JFK"}

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class StreamsBuilder:
-    """Declares sources and builds the plan; what is not declared does not run.
+    """Declares sources and builds the plan (Kafka: ``StreamsBuilder``). Only what is declared runs.
 
     Example:
         >>> builder = StreamsBuilder()
@@ -53,16 +53,16 @@ class StreamsBuilder:
         deleted: str | None = None,
         name: str | None = None,
     ) -> KStream:
-        """Records of a topic (Kafka: ``stream``).
+        """The records of a topic as a stream (Kafka: ``stream``).
 
         Args:
-            topic: Which input; several sources may read one.
-            key: Its key columns.
-            timestamp: Its column with the event time.
-            value: Its value columns; if not given all that there are, or that the source's contract declares, but those
-                of the key, the time and ``deleted``, and those that the source names for scope and sequence.
+            topic: The input; several sources may read the same topic.
+            key: The key columns.
+            timestamp: The column with the event time.
+            value: The value columns. Default: all columns, or those that the source's contract declares, except for the
+                key, the event time, ``deleted``, and the columns that the source uses for scope and sequence.
             deleted: A boolean column that is true for null values.
-            name: Name of the node; ``stream-<topic>`` if not given.
+            name: Name of the node. Default: ``stream-<topic>``.
         """
         _check_names(topic, timestamp, deleted)
         node = StreamSource(
@@ -87,18 +87,18 @@ class StreamsBuilder:
         reorder: Duration | None = None,
         name: str | None = None,
     ) -> KTable:
-        """Records of a topic as changes of a table (Kafka: ``table``; KIP-889 and KIP-914 if versioned).
+        """The records of a topic as changes to a table (Kafka: ``table``; KIP-889 and KIP-914 if versioned).
 
         Args:
-            topic: Which input.
-            materialized: How it is stored: ``Materialized.versioned("7 days")`` or ``Materialized.key_value()``.
-                Without it the table is a plain one, and repeated tombstones pass.
-            key: Its key columns.
-            timestamp: Its column with the event time, from which a version is valid.
-            value: Its value columns; if not given as of :meth:`stream`.
+            topic: The input.
+            materialized: How the table is stored: ``Materialized.versioned("7 days")`` or
+                ``Materialized.key_value()``. Without it the table is a plain one, and repeated tombstones pass.
+            key: The key columns.
+            timestamp: The column with the event time, from which a version is valid.
+            value: The value columns. Default: as for :meth:`stream`.
             deleted: A boolean column that is true for tombstones.
             reorder: Hold records this long and release them in order of time per key (R169).
-            name: Name of the node; the store's name or the topic if not given.
+            name: Name of the node. Default: the store's name, or else the topic.
         """
         stored = store_name(materialized)
         _check_names(topic, timestamp, deleted)
@@ -125,9 +125,9 @@ class StreamsBuilder:
         deleted: str | None = None,
         name: str | None = None,
     ) -> GlobalKTable:
-        """A table that every scope sees whole, looked up without regard to time (Kafka: ``globalTable``).
+        """A table that every scope sees as a whole, looked up regardless of time (Kafka: ``globalTable``).
 
-        Arguments as :meth:`table`.
+        Takes the arguments of :meth:`table`, except for ``reorder``.
 
         Raises:
             TopologyError: the store is versioned (R170).
@@ -146,10 +146,10 @@ class StreamsBuilder:
         return GlobalKTable(self._graph, self._graph.add(node))
 
     def build(self) -> Topology:
-        """The checked plan (Kafka: ``build``).
+        """Check and return the plan (Kafka: ``build``).
 
         Raises:
-            TopologyError: a plan that can never work; the message names rule and node.
+            TopologyError: the plan can never work; the message names the rule and the node.
         """
         check_plan(self._graph.nodes)
         return Topology(tuple(self._graph.nodes))

@@ -29,35 +29,35 @@ class _Bounds:
                 raise ConfigurationError(f"{name} must not be negative; got {bound}. Leave it out for no bound.")
 
     def with_max_records(self: _B, max_records: int) -> _B:
-        """Return a copy that holds at most this many keys (R42)."""
+        """The same buffer, with a maximum number of keys (R42)."""
         return replace(self, max_records=_bound("max_records", max_records))
 
     def with_max_bytes(self: _B, max_bytes: int) -> _B:
-        """Return a copy that holds at most this many bytes (R44)."""
+        """The same buffer, with a maximum number of bytes (R44)."""
         return replace(self, max_bytes=_bound("max_bytes", max_bytes))
 
     def with_no_bound(self) -> StrictBufferConfig:
-        """Return a strict buffer without bounds (Kafka: ``withNoBound``, R46)."""
+        """Strict, without bounds (Kafka: ``withNoBound``, R46)."""
         return StrictBufferConfig()
 
     def shut_down_when_full(self) -> StrictBufferConfig:
-        """Return a strict buffer; if full, the batch fails before any write (Kafka: ``shutDownWhenFull``, R47)."""
+        """Strict: if the buffer is full, the batch fails before any write (Kafka: ``shutDownWhenFull``, R47)."""
         return StrictBufferConfig(self.max_records, self.max_bytes, "shut_down")
 
     def spill_to_disk_when_full(self) -> StrictBufferConfig:
-        """Return a strict buffer; rows beyond the bound live on disk only (Kafka: ``spillToDiskWhenFull``, R48)."""
+        """Strict: what exceeds the bound is kept on disk only (Kafka: ``spillToDiskWhenFull``, R48)."""
         return StrictBufferConfig(self.max_records, self.max_bytes, "spill")
 
     def emit_early_when_full(self) -> EagerBufferConfig:
-        """Return an eager buffer; if full, the oldest row leaves early (Kafka: ``emitEarlyWhenFull``, R49)."""
+        """Eager: if the buffer is full, the oldest row leaves early (Kafka: ``emitEarlyWhenFull``, R49)."""
         return EagerBufferConfig(self.max_records, self.max_bytes)
 
 
 @dataclass(frozen=True)
 class StrictBufferConfig(_Bounds):
-    """A buffer whose time bound always holds: nothing ever leaves early (R39).
+    """A buffer whose time limit always holds: no row ever leaves early (R39).
 
-    Without a bound it is never full. If a bound is set later, it shuts down when full, as in Kafka.
+    Without a size bound it is never full. With a bound that is set later, it shuts down when full, as in Kafka.
     """
 
     when_full: WhenStrictIsFull = "shut_down"
@@ -69,11 +69,11 @@ class StrictBufferConfig(_Bounds):
 
 @dataclass(frozen=True)
 class EagerBufferConfig(_Bounds):
-    """A buffer whose size bound always holds: it reduces duplicates, but promises nothing about time (R40)."""
+    """A buffer whose size bound always holds: how many updates it saves is not guaranteed (R40)."""
 
 
 class BufferConfig:
-    """Factory of buffer configurations (Kafka: ``Suppressed.BufferConfig``).
+    """Factories for buffer configurations (Kafka: ``Suppressed.BufferConfig``).
 
     >>> BufferConfig.max_records(1000).shut_down_when_full().when_full
     'shut_down'
@@ -91,7 +91,7 @@ class BufferConfig:
 
     @staticmethod
     def unbounded() -> StrictBufferConfig:
-        """Return a strict buffer that grows as large as needed and never emits early (R45)."""
+        """Strict, as large as needed; never emits early (R45)."""
         return StrictBufferConfig()
 
 

@@ -20,7 +20,8 @@ _S = TypeVar("_S", bound="Suppressed")
 
 @dataclass(frozen=True)
 class Suppressed:
-    """What a suppression waits for: ``until_window_closes``, ``until_time_limit`` or ``until_wall_clock_time_limit``.
+    """What a suppression waits for. Build it with ``until_window_closes``, ``until_time_limit`` or
+    ``until_wall_clock_time_limit``.
 
     Raises:
         ArgumentError: the class itself is called.
@@ -34,8 +35,8 @@ class Suppressed:
         )
 
     def with_name(self: _S, name: str) -> _S:
-        """Name the node and its state, so that other nodes may come and go (R57, R58)."""
-        # Each of the three kinds has the field; this class itself has no instances.
+        """Name the node and its state, so that they stay the same when other nodes are added or removed (R57, R58)."""
+        # Each of the three kinds has a name; this class, where the factories live, is never one of its own.
         return replace(self, **{"name": name})
 
     @staticmethod
@@ -46,19 +47,19 @@ class Suppressed:
         close_idle: bool = False,
         retention: Duration | None = None,
     ) -> UntilWindowCloses:
-        """One final result per key and window, once no record can change it (R51, R52).
+        """One final result per key and window, once no record can change it any more (R51, R52).
 
         Args:
-            buffer: A strict one; an eager buffer would give results that are not final.
+            buffer: A strict buffer; an eager one would emit results that are not final.
             size_of: What a byte bound counts.
-            close_idle: Let ``suppressed.record.retention.ms`` close each window that long after its first record,
-                whatever records come meanwhile. Without it and without ``retention`` this has no effect, and the log
-                warns of it.
-            retention: The same limit for this node alone; zero is refused by the engine that runs the plan.
+            close_idle: Let ``suppressed.record.retention.ms`` close a window that long after its first record, whatever
+                arrives meanwhile. If neither that nor ``retention`` is set, it has no effect, and a warning is logged.
+            retention: That limit for this node. Both engines refuse zero.
 
         Raises:
             TopologyError: the buffer is eager.
-            ConfigurationError: ``buffer`` is no buffer configuration, or ``retention`` is no duration or negative.
+            ConfigurationError: the buffer is not a buffer configuration, or the retention is not a duration or is
+                negative.
 
         >>> from suppress.buffer_config import BufferConfig
         >>> Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("finals").name
@@ -88,16 +89,16 @@ class Suppressed:
         Args:
             wait: How long the first buffered update waits; zero lets everything through (R60).
             buffer: Strict or eager.
-            timer: ``first``: a row leaves at the latest ``wait`` after its first buffered update; ``record``: the timer
-                follows the latest update's timestamp; ``last``: each update restarts it, for at most ``max_age``.
-            max_age: Required by ``timer="last"``, refused otherwise.
-            clock: For windowed tables: count from the record's time or from the window's start.
+            timer: ``first``: emitted at most ``wait`` after the first buffered update; ``record``: the timer follows
+                the latest update's timestamp; ``last``: each update restarts the timer, for at most ``max_age``.
+            max_age: Required with ``timer="last"``, refused otherwise.
+            clock: For windowed tables: count from the record's time or from the start of the window.
             size_of: What a byte bound counts.
             retention: ``suppressed.record.retention.ms`` for this node.
 
         Raises:
-            ConfigurationError: ``buffer`` is no buffer configuration, a duration is negative, an option has an unknown
-                value, or ``max_age`` is given without ``timer="last"``, missing with it, or shorter than ``wait``.
+            ConfigurationError: not a buffer, a negative duration, an unknown word for an option, or a ``max_age`` that
+                is given without ``timer="last"``, missing with it, or shorter than ``wait``.
         """
         return UntilTimeLimit(
             duration_us(wait), buffer, timer, _optional_us(max_age), clock, size_of, None, _optional_us(retention)
@@ -110,7 +111,7 @@ class Suppressed:
         """At most one update per key every ``wait`` of wall-clock time, counted from its arrival (KIP-539, R112).
 
         Raises:
-            ConfigurationError: ``buffer`` is no buffer configuration, or a duration is negative.
+            ConfigurationError: not a buffer, or a negative duration.
         """
         return UntilWallClockTimeLimit(duration_us(wait), buffer, size_of, None, _optional_us(retention))
 

@@ -1,6 +1,6 @@
 """Windows and their grace, as values (Kafka Streams: ``TimeWindows``, ``SessionWindows``, ...; KIP-328).
 
-Durations are passed as ``timedelta`` or text and kept as microseconds. ``grace`` is how late a record may be and
+Durations are passed as ``timedelta`` or text and stored in microseconds. ``grace`` is how late a record may be and
 still change a window: a window closes for good once stream time reaches its end plus grace (R4, R10).
 Time windows are ``[start, end)``; the ends of sliding and session windows are inclusive.
 """
@@ -33,8 +33,8 @@ class _Graceful:
         return self.grace_us // 1_000  # type: ignore[attr-defined,no-any-return]
 
     def grace(self: _W, grace: Duration) -> _W:
-        """Return the same windows with this grace (R6, R7, R8); unlimited ones still never close."""
-        # Each of the five kinds has the field; this class itself has no instances.
+        """The same windows with this grace (R6, R7, R8). Unlimited windows never close, whatever the grace."""
+        # Each of the five kinds has one; this class is never one of its own.
         return replace(self, **{"grace_us": duration_us(grace)})
 
 
@@ -43,7 +43,7 @@ class TimeWindows(_Graceful):
     """Windows of a fixed size, tumbling (``advance`` = size) or hopping (Kafka: ``TimeWindows``).
 
     Raises:
-        ConfigurationError: the size or advance is not positive, the advance exceeds the size, or the grace is negative.
+        ConfigurationError: a size of zero, a negative grace, or an advance that is not positive or exceeds the size.
 
     >>> TimeWindows.of("1 hour").advance_by("10 minutes").grace("5 minutes").grace_period_ms
     300000
@@ -118,7 +118,7 @@ class SlidingWindows(_Graceful):
 
 @dataclass(frozen=True)
 class SessionWindows(_Graceful):
-    """Sessions of records at most ``gap`` apart, the gap inclusive (Kafka: ``SessionWindows``).
+    """Sessions of records that are at most ``gap`` apart, inclusive (Kafka: ``SessionWindows``).
 
     Raises:
         ConfigurationError: the gap or the grace is negative.
@@ -149,7 +149,7 @@ class SessionWindows(_Graceful):
 
 @dataclass(frozen=True)
 class UnlimitedWindows(_Graceful):
-    """One window from ``start`` on that never closes; a grace is accepted but has no effect (R9)."""
+    """One window that begins at ``start`` and never closes; a grace is accepted but has no effect (R9)."""
 
     start_us: int = 0
     grace_us: int = 0
@@ -169,7 +169,7 @@ class UnlimitedWindows(_Graceful):
         return cls()
 
     def start_on(self, start: datetime | int) -> UnlimitedWindows:
-        """The window that starts at an instant: a datetime (UTC if it has no zone), or microseconds since the epoch.
+        """The window that starts at this instant: a datetime (UTC if it has no zone), or microseconds since the epoch.
 
         Kafka: ``startOn``.
 
@@ -184,7 +184,7 @@ class JoinWindows(_Graceful):
     """How far apart two stream records may be to join: right ts in ``[left - before, left + after]``.
 
     Raises:
-        ConfigurationError: ``before + after`` or the grace is negative.
+        ConfigurationError: the sum of before and after is negative, or the grace is.
     """
 
     before_us: int
@@ -203,25 +203,25 @@ class JoinWindows(_Graceful):
 
     @classmethod
     def of(cls, difference: Duration) -> JoinWindows:
-        """Records at most ``difference`` apart, in either direction, without grace."""
+        """At most ``difference`` apart, in either direction, without grace."""
         return cls(duration_us(difference), duration_us(difference))
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> JoinWindows:
-        """Records at most ``difference`` apart, without grace (Kafka: ``ofTimeDifferenceWithNoGrace``)."""
+        """Like :meth:`of` (Kafka: ``ofTimeDifferenceWithNoGrace``)."""
         return cls.of(difference)
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> JoinWindows:
-        """Records at most ``difference`` apart, with a grace (Kafka: ``ofTimeDifferenceAndGrace``)."""
+        """Like :meth:`of`, with a grace (Kafka: ``ofTimeDifferenceAndGrace``)."""
         return cls.of(difference).grace(grace)
 
     def before(self, before: Duration) -> JoinWindows:
-        """Let the right record be at most this much before the left one; may be negative."""
+        """The right record may be at most this long before the left one; may be negative."""
         return replace(self, before_us=duration_us(before))
 
     def after(self, after: Duration) -> JoinWindows:
-        """Let the right record be at most this much after the left one; may be negative."""
+        """The right record may be at most this long after the left one; may be negative."""
         return replace(self, after_us=duration_us(after))
 
 

@@ -38,7 +38,7 @@ from versioned.given import check_flag, check_kind, check_optional, given_instan
 class OutputRecord:
     """A record that arrived at a sink.
 
-    ``old`` is set for tables; ``reason`` for stream-table joins without match; ``op`` and ``cause`` for joins with
+    ``old`` is set for tables, ``reason`` for stream-table joins without a match, ``op`` and ``cause`` for joins with
     complete history.
     """
 
@@ -62,12 +62,13 @@ class TopologyTestDriver:
     """A running topology with a fake stream clock and a fake wall clock.
 
     Args:
-        topology: What ``StreamsBuilder.build()`` gave.
+        topology: The plan that ``StreamsBuilder.build()`` returned.
         start: The wall clock at the start: a datetime, or microseconds since the epoch.
         max_future_skew: How far ahead of the wall clock a timestamp may be; records beyond it are rejected. ``None``
-            (default) = any, since the fake clock stands still unless a test moves it.
-        keys_cross_partitions: Whether records under a new key share one stream-time scope, or keep their partition's.
-        suppressed_record_retention: ``suppressed.record.retention.ms`` of the application (KIP-539); off by default.
+            (default) = any, since the fake clock stands still unless a test advances it.
+        keys_cross_partitions: Whether records under a new key share one stream-time scope, or keep that of their
+            partition.
+        suppressed_record_retention: ``suppressed.record.retention.ms`` of the application (KIP-539). Off by default.
 
     Example:
         >>> from streams.topology import Materialized, StreamsBuilder
@@ -115,16 +116,16 @@ class TopologyTestDriver:
         """Process one record to the end.
 
         Args:
-            topic: Whose sources read it.
-            key: A single value if the source has one key field, else a mapping; null allowed.
+            topic: The topic; all its sources read the record.
+            key: A single value if the source has one key field, otherwise a mapping; may be null.
             value: Likewise; null = tombstone.
-            ts: Event time: a datetime (UTC if it has no zone), or an int of microseconds.
-            partition: Its partition, the stream-time scope.
-            offset: Its place there; counted if not given.
+            ts: Event time: a datetime (UTC if it has no zone), or an int in microseconds.
+            partition: The partition, which is the stream-time scope.
+            offset: The offset in the partition. Default: the next one.
 
         Raises:
-            RecordError: nobody reads the topic, or key, value or ts do not fit the source.
-            ConfigurationError: the partition or the offset is no number.
+            RecordError: no source reads the topic, or key, value or ts do not fit the source.
+            ConfigurationError: the partition or the offset is not a number.
             BufferFullError: a strict suppression buffer is over its bound.
         """
         sources = self._sources.get(topic)
@@ -139,10 +140,10 @@ class TopologyTestDriver:
             self._pipe(source, key, value, ts)
 
     def advance_wall_clock(self, duration: Duration) -> None:
-        """Let wall-clock time pass and tick every operator; stream time stays where it is (R123).
+        """Advance the wall clock and tick every operator; stream time does not change (R123).
 
         Raises:
-            ConfigurationError: a negative duration: clocks do not go back.
+            ConfigurationError: a negative duration.
         """
         passed_us = duration_us(duration)
         if passed_us < 0:
@@ -153,11 +154,11 @@ class TopologyTestDriver:
                 self._forward(processor.node, change)
 
     def drain(self, suppress: str) -> None:
-        """Send everything that a suppression holds downstream, of each partition oldest first (R59).
+        """Emit everything that a suppression holds, oldest first per partition (R59).
 
         Raises:
             UnknownNameError: there is no such node.
-            ArgumentError: the node is no suppression.
+            ArgumentError: the node is not a suppression.
         """
         processor = self.processor(suppress)
         if not isinstance(processor, SuppressProcessor):
@@ -166,10 +167,10 @@ class TopologyTestDriver:
             self._forward(processor.node, change)
 
     def read_output(self, sink: str) -> list[OutputRecord]:
-        """Take what has arrived at a sink since the last call, in order of arrival.
+        """Return the records that arrived at a sink since the last call, in order of arrival.
 
         Raises:
-            UnknownNameError: there is no such sink (a KeyError as well).
+            UnknownNameError: there is no such sink (it is a KeyError as well).
         """
         records = self._outputs.get(sink)
         if records is None:
@@ -179,30 +180,30 @@ class TopologyTestDriver:
 
     @property
     def rejects(self) -> list[Reject]:
-        """Every record that a node did not take, with the reason."""
+        """Every record that a node rejected, with the reason."""
         return self._context.rejects
 
     @property
     def metrics(self) -> tuple[MetricValue, ...]:
-        """The metrics of every node (R61-R78); rates are since the previous reading."""
+        """The metrics of every node (R61-R78); rates are measured since the previous reading."""
         readings = (self._context.processor(node.name).metrics.report(self._context.now_us) for node in self._topology)
         return tuple(value for reading in readings for value in reading)
 
     def counters(self, node: str) -> Mapping[str, int]:
-        """The counts of one node: ``input``, ``accepted``, ``dropped`` and what they are made of.
+        """The counts of one node: ``input``, ``accepted``, ``dropped``, and the counts that these consist of.
 
-        Every record of the input is either accepted or dropped. Dropped are the ``skipped`` (invalid), the ``late``,
-        those that a join of versioned tables does not take since they are out of order (``ignored``), and those that
-        ``on_expired="side_table"`` puts aside; an aggregate of a table accepts what it ignores. Others are
+        Every input record is either accepted or dropped. Dropped records are ``skipped`` (invalid), ``late``,
+        ``ignored`` by a join of versioned tables because they are out of order, or rejected by
+        ``on_expired="side_table"``; an aggregate of a table accepts the records that it ignores. Other counts are
         ``expired``, ``suppressed``, ``emitted``, ``match``, ``no_match`` ... What did not occur is 0.
 
         Raises:
-            UnknownNameError: there is no such node; or, of what is given, nothing is counted under the name asked for.
+            UnknownNameError: there is no such node; or the result is asked for a name under which nothing is counted.
         """
         return _Counts(self.processor(node).metrics.counters)
 
     def total(self, counter: str) -> int:
-        """A count over all nodes.
+        """The sum of a count over all nodes.
 
         Raises:
             UnknownNameError: nothing is counted under that name.
@@ -210,7 +211,7 @@ class TopologyTestDriver:
         return sum(self.counters(node.name)[counter] for node in self._topology)
 
     def processor(self, node: str) -> Processor:
-        """The running operator of a node, for tests that look inside.
+        """The running operator of a node, for tests that inspect it.
 
         Raises:
             UnknownNameError: there is no such node.

@@ -21,10 +21,10 @@ from versioned.store_rules import Version
 
 
 class StoreView:
-    """One table, by the name of its node or of its store.
+    """Queries on one table, found by the name of its node or of its store.
 
-    Keys are given as a single value if the key has one field, or as a mapping by the names of its fields; instants, and
-    the ends of windows in keys, as datetimes (UTC if they have no zone) or as microseconds.
+    A key is a single value if it has one field, or a mapping of its fields. Instants, and the starts and ends of
+    windows in keys, are datetimes (UTC if they have no zone) or microseconds.
     """
 
     def __init__(self, processor: Processor) -> None:
@@ -33,7 +33,7 @@ class StoreView:
         self._instants = WINDOW_FIELDS if has_window_key(processor.node) else ()
 
     def get(self, key: Any) -> tuple[Row, int] | None:
-        """The latest value of a key and its timestamp in microseconds; none if there is none, or it is deleted.
+        """The latest value of a key and its timestamp in microseconds; None if there is none, or it is deleted.
 
         Raises:
             ConfigurationError: the node is no table.
@@ -44,9 +44,9 @@ class StoreView:
         return None if value is None else (value, ts_us)
 
     def as_of(self, key: Any, at: datetime | int) -> Row | None:
-        """The value valid at an instant, as a stream-table join finds it: none before the history, or if deleted.
+        """The value valid at an instant, as a stream-table join finds it; None before the history, or if deleted.
 
-        The history goes by the stream time of the key's own partition.
+        The history depends on the stream time of the key's own partition.
 
         Raises:
             ConfigurationError: the node is no table.

@@ -18,21 +18,21 @@ from versioned.table import VersionedTable
 
 
 def aggregate_as_of(application: StreamingApplication, aggregate: str, at: datetime) -> DataFrame:
-    """What an aggregate of a versioned table was at an instant, by what is known now.
+    """The value of an aggregate of a versioned table at an instant, by what is known now.
 
-    The running aggregate of the plan takes records in order of arrival and ignores those that are out of order. This
-    asks the table's history instead, so late records count where they belong.
+    The running aggregate of the plan processes records in order of arrival, and ignores those that are out of order.
+    This function reads the history of the table instead, so late records count where they belong.
 
     Args:
-        application: Its tables hold the history.
-        aggregate: The name of a table aggregate over a versioned table, filtered or mapped or not.
-        at: The instant.
+        application: The application whose tables hold the history.
+        aggregate: Name of a table aggregate over a versioned table, which may be filtered or mapped before.
+        at: The instant of valid time.
 
     Returns:
         The group's key columns and the result, one row per group that has members.
 
     Raises:
-        TopologyError: the node is no aggregate of a versioned table, or user code.
+        TopologyError: the node is not an aggregate of a versioned table, or is user code.
     """
     node = application.topology.node(aggregate)
     if not isinstance(node, TableAggregate) or node.aggregation.kind in USER_CODE:

@@ -74,38 +74,38 @@ class StreamingApplication:
 
     Args:
         spark: The session.
-        name: Stable name of the application: part of every transaction id. Renaming it is starting anew.
+        name: Stable name of the application; part of every transaction id. A renamed application starts anew.
         topology: The plan.
-        root: A folder, or a catalog name; every table lies below it under its node's name.
+        root: A folder, or a catalog name. Every table is below it, under the name of its node.
         sources: Topic -> where its records come from.
         order: How several sources are merged: ``"arrival"`` or, with one sequence over all, ``"sequence"``. Then no
-            source may run ahead of the others: what a batch brings comes after all that came before it.
-        max_future_skew: A record further ahead of the batch clock is rejected (``FUTURE_TS``).
-        suppressed_record_retention: ``suppressed.record.retention.ms``: the longest that a suppression of a time limit,
-            or final results with ``close_idle``, hold a record by the wall clock (KIP-539); off by default.
-        keys_cross_partitions: Whether a new key (``select_key``, ``group_by``, foreign-key joins) may come from several
-            partitions of a source. Then its records share one stream-time scope from there on. False: each keeps its
-            own, as partitions that have nothing to do with each other should, such as tenants; at most 1,000 of them.
-        metrics_level: ``"debug"`` adds lateness and the sizes of buffers (R63-R74); it costs a sort per measured node.
-        checkpoint: The query's checkpoint folder; default ``<root>/_checkpoint``. Epochs after the first have their own
-            beside it, ``<checkpoint>-epoch-2``.
-        pii_columns: Columns with personal data, under the names that they have anywhere in the plan: tables that are
-            made from now on keep no statistics of them, so that Delta's log never tells a value (see ``erase``).
-        new_epoch: Whether the next start begins a new epoch: it shuts every older driver out of the tables and reads
-            the sources from their starting offsets, with the tables as they are. For a checkpoint that is lost.
-        add_columns: Whether versioned and plain tables and sinks that lack columns of the plan get them, null in the
-            rows so far; not within an unfinished batch. For one start with a changed plan.
-        guards: Whether each batch is followed by a check of what it wrote, one Spark job: ``"warn"`` logs broken
-            invariants, ``"fail"`` ends the query before the next batch builds on them.
-        kafka: Changelog sink -> the Kafka topic that its rows are sent to as well, at least once.
-        on_batch: Called with a :class:`BatchReport` after each batch: of those without input, each that had something
-            due.
+            source may run ahead of the others: the records of a batch come after those of all earlier batches.
+        max_future_skew: Records further ahead of the batch clock are rejected (``FUTURE_TS``).
+        suppressed_record_retention: ``suppressed.record.retention.ms``: the longest time that a suppression with a time
+            limit, or final results with ``close_idle``, hold a record by the wall clock (KIP-539). Off by default.
+        keys_cross_partitions: Whether a new key (``select_key``, ``group_by``, foreign-key joins) may occur in several
+            partitions of a source. Then all records share one stream-time scope from there on. False: each partition
+            keeps its own, which suits independent partitions such as tenants; at most 1,000 of them.
+        metrics_level: ``"debug"`` adds lateness and buffer sizes (R63-R74), at the cost of a sort per measured node.
+        checkpoint: The query's checkpoint folder. Default: ``<root>/_checkpoint``. Each epoch after the first has a
+            folder next to it, ``<checkpoint>-epoch-2``.
+        pii_columns: Columns with personal data, under every name that they have in the plan. Tables created from now on
+            keep no statistics of them, so that Delta's log never contains their values (see ``erase``).
+        new_epoch: Whether the next start begins a new epoch: it shuts every older driver out of the tables, and reads
+            the sources from their starting offsets, with the tables as they are. For a lost checkpoint.
+        add_columns: Whether to add columns of the plan that versioned tables, plain tables and sinks lack; existing
+            rows get nulls. Not within an unfinished batch. For one start with a changed plan.
+        guards: Whether to check after each batch what it wrote, in one Spark job: ``"warn"`` logs broken invariants;
+            ``"fail"`` ends the query before the next batch builds on them.
+        kafka: Changelog sink -> Kafka topic to which its rows are also sent, at least once.
+        on_batch: Called with a :class:`BatchReport` after each batch. A batch without input is reported only if
+            something was due.
 
     Raises:
-        ConfigurationError: an argument of another kind, a topic without source, a source without topic, offsets of
-            Kafka as one sequence of several sources, a table name that is reserved or repeated, a source that is one of
-            the application's own tables, or ``kafka`` names no changelog sink.
-        TopologyError: the Spark engine does not run one of the nodes yet.
+        ConfigurationError: an argument of the wrong kind, a topic without a source, a source without a topic, Kafka
+            offsets as one sequence over several sources, a reserved or repeated table name, a source that is one of the
+            application's own tables, or a name in ``kafka`` that is not a changelog sink.
+        TopologyError: the Spark engine does not support one of the nodes yet.
     """
 
     def __init__(
@@ -171,16 +171,16 @@ class StreamingApplication:
         return self._setup.topology
 
     def table(self, name: str) -> TableRef:
-        """Where a table of this application lies."""
+        """The path or name of a table of this application."""
         return self.root.child(name)
 
     def tables(self) -> list[TableRef]:
-        """Every table of this application but the ledger: the operators' and the rejects."""
+        """Every table of this application except the ledger: those of the operators, and the rejects."""
         return list(self._parts.tables)
 
     @property
     def root(self) -> TableRef:
-        """The folder or catalog name below which every table lies."""
+        """The folder or catalog name below which all tables are."""
         return self._setup.root
 
     @property
@@ -194,7 +194,7 @@ class StreamingApplication:
         return self._epoch
 
     def metrics(self) -> DataFrame:
-        """The metrics of every batch, one row each: ``ts, epoch, batch_id, name, level, group, tags, value``.
+        """The metrics of every batch, one row per metric: ``ts, epoch, batch_id, name, level, group, tags, value``.
 
         Raises:
             ConfigurationError: there is no ledger yet.
@@ -203,7 +203,7 @@ class StreamingApplication:
         return rows.select(F.col("clock").alias("ts"), "epoch", "batch_id", "metric.*")
 
     def reports(self, after: tuple[int, int] = (0, -1), until: tuple[int, int] | None = None) -> list[BatchReport]:
-        """Reports of batches, as the ledger has them: after one, up to another, each given as epoch and batch."""
+        """Reports of batches from the ledger: after one batch, up to another, each given as ``(epoch, batch_id)``."""
         return told_after(self._ledger, self.topology, self._setup.action, after, until)
 
     def lateness(self, node: str) -> SuggestedGrace:
@@ -211,14 +211,14 @@ class StreamingApplication:
         return grace_of(self._ledger.rows(), node)
 
     def lateness_picture(self, node: str | None = None, share: float = 0.999) -> Picture:
-        """How late a node's records came, with the grace that it suggests (with ``metrics_level="debug"``).
+        """How late the records of a node arrived, and the grace that this suggests (with ``metrics_level="debug"``).
 
         Args:
-            node: A node's name; the records of all sources if not given.
-            share: Of the records, that are to come within that grace: above 0, at most 1.
+            node: Name of a node. Default: the records of all sources.
+            share: Share of the records that the grace accepts: above 0, at most 1.
 
         Raises:
-            ConfigurationError: no such node, nothing was measured, or the share is none.
+            ConfigurationError: there is no such node, nothing was measured, or the share is out of range.
         """
         return lateness_of(self._ledger.rows(), self.topology, node, share)
 
@@ -226,7 +226,7 @@ class StreamingApplication:
         """How many records and bytes a suppression held after each of the newest batches, and its bounds.
 
         Raises:
-            ConfigurationError: the node is no suppression with a buffer, or the batches are fewer than one.
+            ConfigurationError: the node is not a suppression with a buffer, or ``batches`` is less than 1.
         """
         operator = self._parts.operators.get(node)
         if not isinstance(operator, SuppressOperator):
@@ -238,20 +238,23 @@ class StreamingApplication:
         return explain(self._parts.operators, self.root, self._setup.sources)
 
     def kafka_topics(self) -> dict[str, str]:
-        """What sources read from Kafka and what sinks send there, in words, by node name."""
+        """What sources read from Kafka and what sinks send to it, in words, by node name."""
         return kafka_topics(self._parts.operators, self._setup.sources)
 
     def start(self, trigger: str = "available_now") -> StreamingQuery:
         """Start the query.
 
         Args:
-            trigger: ``"available_now"`` (all there is, then stop) or an interval such as ``"10 seconds"``.
+            trigger: ``"available_now"`` (process all available input, then stop) or an interval such as
+                ``"10 seconds"``.
 
         Raises:
-            ConfigurationError: the trigger is neither, or ``pii_columns`` has a name that no column has, and nothing of
-                the plan was written; or the plan left out what rows wait for, or the application runs in this session.
-            TopologyError: the sources' columns lack a field that the plan names, or make a key that can be none.
-            CheckpointMismatchError: checkpoint, ledger and tables do not belong together; says what to do.
+            ConfigurationError: the trigger is neither; ``pii_columns`` has a name that no column has (nothing of the
+                plan was written); the plan lacks a node that rows wait for; or the application already runs in this
+                session.
+            TopologyError: the sources lack a field that the plan names, or a key of the plan has a type that cannot be
+                a key.
+            CheckpointMismatchError: checkpoint, ledger and tables do not belong together; the message says what to do.
             FencedError: a newer epoch has begun.
         """
         told = trigger_of(trigger)
@@ -299,7 +302,7 @@ class StreamingApplication:
             hide(self._spark, target, personal)
 
     def survey(self) -> RecoverySurvey:
-        """The ledger, the checkpoint and the tables as they are found now; nothing is changed."""
+        """The current state of the ledger, the checkpoint and the tables; nothing is changed."""
         return self._survey(self._ledger.last_if_any())
 
     def settled_survey(self) -> tuple[RecoverySurvey, list[Finding]]:
@@ -370,10 +373,10 @@ class StreamingApplication:
         return found
 
     def drain(self, *suppressions: str) -> None:
-        """Run what input there is and empty the buffers of these suppressions, of each partition oldest first (R59).
+        """Process the available input, then empty the buffers of these suppressions, oldest first per partition (R59).
 
         Raises:
-            ConfigurationError: one of them is no suppression with a buffer.
+            ConfigurationError: one of them is not a suppression with a buffer.
         """
         unknown = sorted(set(suppressions) - set(self._buffers()))
         if unknown:

@@ -22,26 +22,26 @@ _LARGEST: Final = 1 << 20
 
 @dataclass(frozen=True)
 class InputContract:
-    """What the rows of a source are like. A row that breaks it is put aside with a reason, never taken half.
+    """What the rows of a source must look like. A row that does not is rejected with a reason, never accepted in part.
 
     Args:
-        types: DDL of the topic's columns, where the source has other types or more columns. Each row is cast on its
-            own: one whose value does not fit is ``BAD_TYPE``. Fractions never become whole numbers, and text becomes a
-            timestamp only with its offset from UTC. Columns that are not named here are extra.
+        types: DDL of the topic's columns, if the source has other types or more columns. Each row is cast on its own: a
+            row with a value that does not fit is ``BAD_TYPE``. Fractions never become whole numbers, and text becomes a
+            timestamp only with its offset from UTC. Columns that are not listed here are extra columns.
         extra_columns: ``ignore`` leaves extra columns out; ``fail`` refuses to start. No table ever gets new columns.
-        max_bytes: The largest text and binary content of a row, in bytes; a larger row is ``TOO_LARGE`` and kept cut.
-            None = any.
-        ts_unit: What a whole number means as event time; needed if the column is one.
-        unique: Whether a (partition, sequence) comes only once. Then a second one is a ``DUPLICATE``, also in a later
-            batch: one at or before the greatest sequence of its partition's valid records. It needs a sequence that
-            only grows. An invalid record moves nothing, so that none is lost for a wrong sequence.
-        allow_float_keys: Whether keys may be floating-point numbers, for which NaN and -0.0 are traps; never those of a
-            table with versions.
-        on_invalid: What becomes of invalid records, by reason; ``reject`` where nothing is said. Nodes further down
-            follow the strictest of the sources that they read.
+        max_bytes: The largest text and binary content of a row, in bytes. A larger row is ``TOO_LARGE``, and is kept
+            truncated. None = any size.
+        ts_unit: The unit of an event time column of whole numbers; required for such a column.
+        unique: Whether each (partition, sequence) occurs only once, in a sequence that only grows. Then a record at or
+            before the greatest sequence of its partition's valid records is a ``DUPLICATE``, also in a later batch. An
+            invalid record does not count, so that no other record is lost because of a wrong sequence.
+        allow_float_keys: Whether keys may be floating-point numbers, for which NaN and -0.0 are traps. Never allowed in
+            a versioned table.
+        on_invalid: What to do with invalid records, by reason; ``reject`` by default. Downstream nodes use the
+            strictest action of the sources that they read.
 
     Raises:
-        ConfigurationError: an argument of another kind, an unknown reason or action, or a size below 1.
+        ConfigurationError: an argument of the wrong kind, an unknown reason or action, or a size below 1.
 
     >>> InputContract(on_invalid={"NULL_TS": "fail"}).action("NULL_TS")
     'fail'
@@ -93,7 +93,7 @@ class InputContract:
             raise ConfigurationError(f"types: {error}") from error
 
     def action(self, reason: str) -> Action:
-        """What becomes of a record with this reason."""
+        """What to do with a record that has this reason."""
         return self.on_invalid.get(reason.partition(":")[0], "reject")
 
 

@@ -41,20 +41,20 @@ _JSON: Final = {"ignoreNullFields": "false", **JSON_INSTANTS}
 
 @dataclass(frozen=True)
 class KafkaSink:
-    """Where a changelog is sent.
+    """A Kafka topic to which a changelog is sent.
 
-    The key is a JSON object of the key fields (null if all of them are), the value one of the value fields and ``ts``,
-    or null where the row is deleted, or all fields of a stream's value are null. All changes of a key go to one
-    partition, in their order.
+    The key is a JSON object of the key fields (null if all of them are null). The value is a JSON object of the value
+    fields and ``ts``; it is null if the row is deleted, or if all fields of a stream's value are null. All changes of a
+    key go to one partition, in order.
 
     Args:
         servers: ``host:port``, several separated by commas.
         topic: The topic.
-        key_format: ``json``, or ``text`` for a key of one field: its plain text.
-        options: More options of Spark's Kafka sink, such as ``kafka.security.protocol``.
+        key_format: ``json``; or ``text``, for a key with a single field: its plain text.
+        options: Further options of Spark's Kafka sink, such as ``kafka.security.protocol``.
 
     Raises:
-        ConfigurationError: an argument is of another kind.
+        ConfigurationError: an argument of the wrong kind.
 
     >>> KafkaSink("localhost:9092", "priced").key_format
     'json'
@@ -148,7 +148,7 @@ class KafkaSink:
 def without_replays(records: DataFrame) -> DataFrame:
     """Records of a Kafka topic, read with ``includeHeaders``, without those that a replay sent again.
 
-    Records without our ids stay as they are. Of records with the same id the first by offset stays.
+    Records without ids of this library are kept. Of records with the same id, the one with the smallest offset is kept.
     """
     ids = [_value_of(name) for name in (SINK, BATCH, NTH)]
     named = records.withColumn("_id", F.concat_ws("/", *ids, F.hex("key")))

@@ -47,16 +47,16 @@ class KafkaFormat:
     """How the records of one Kafka topic are read.
 
     Args:
-        value: DDL of the value's fields; the value is a JSON object with them (and maybe others).
-        key: DDL of the key's fields; None = the key is not read. A field that both have is the key's.
-        key_format: ``json``: an object; ``text``: the key is the one field of ``key`` as plain text.
-        ts: Column of the event time. If neither key nor value has it, it is the record's Kafka timestamp; so it is for
-            a tombstone, which has no value.
-        ts_unit: What a whole number in ``ts`` means; None = it is a timestamp (ISO 8601 in JSON).
-        deleted: Column that is true for a record without value (a tombstone); None = such a record is malformed.
+        value: Fields of the value as DDL; the value is a JSON object with these fields, and possibly others.
+        key: Fields of the key as DDL; None = the key is not read. A field in both key and value is taken from the key.
+        key_format: ``json``: the key is a JSON object; ``text``: it is the plain text of the only field in ``key``.
+        ts: Column with the event time. If neither key nor value has it, and for a tombstone, which has no value, it is
+            the record's Kafka timestamp.
+        ts_unit: Unit of ``ts``, if it is a whole number; None = it is a timestamp (ISO 8601 in JSON).
+        deleted: Column that is true for a record without a value (a tombstone); None = such a record is malformed.
 
     Raises:
-        ConfigurationError: an argument is of another kind.
+        ConfigurationError: an argument of the wrong kind.
     """
 
     value: str
@@ -77,19 +77,19 @@ class KafkaFormat:
 
 
 def kafka_source(servers: str, topic: str, said: KafkaFormat, options: Mapping[str, str] | None = None) -> SparkSource:
-    """The records of one Kafka topic, from its beginning.
+    """A source with the records of one Kafka topic, from its beginning.
 
-    Columns: the fields of key and value, ``ts``, the ``deleted`` column if asked for, ``partition`` (the stream-time
-    scope), ``offset`` (the sequence), and the text of what could not be decoded.
+    Columns: the fields of key and value, ``ts``, the ``deleted`` column if requested, ``partition`` (the stream-time
+    scope), ``offset`` (the sequence), and the text of records that could not be decoded.
 
     Args:
         servers: ``host:port``, several separated by commas.
-        topic: One topic: offsets of several have no order among them.
-        said: How its records are read.
-        options: More options of Spark's Kafka source, such as ``maxOffsetsPerTrigger``; they win.
+        topic: A single topic: the offsets of several topics have no common order.
+        said: How the records are read.
+        options: Further options of Spark's Kafka source, such as ``maxOffsetsPerTrigger``; they take precedence.
 
     Raises:
-        ConfigurationError: an argument is of another kind.
+        ConfigurationError: an argument of the wrong kind.
 
     >>> source = kafka_source("localhost:9092", "prices", KafkaFormat("price DOUBLE", key="item STRING"))
     >>> source.scope_column, source.order_column, source.options["startingOffsets"]

@@ -25,16 +25,16 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class MetricsListener(StreamingQueryListener):
-    """Tells the metrics of each batch of an application once Spark has reported its progress.
+    """Passes on the metrics of each batch of an application, once Spark has reported its progress.
 
     Register it with ``spark.streams.addListener(MetricsListener(app, told.append))``.
 
     Args:
-        application: Whose batches.
-        tell: Called with the rows of a batch's metrics: ``ts, epoch, batch_id, name, level, group, tags, value``.
+        application: The application.
+        tell: Called with the metric rows of each batch: ``ts, epoch, batch_id, name, level, group, tags, value``.
 
     Raises:
-        ConfigurationError: an argument is of another kind.
+        ConfigurationError: an argument of the wrong kind.
     """
 
     def __init__(self, application: StreamingApplication, tell: Callable[[list[Row]], None]) -> None:

@@ -48,30 +48,30 @@ _KAFKA_TOPICS: Final = ("subscribe", "subscribepattern", "assign")
 
 @dataclass(frozen=True)
 class SparkSource:
-    """Where a topic's records come from: a Spark streaming source, passed through by format and options, or a table
-    of a catalog.
+    """Where the records of a topic come from: a Spark streaming source, given by its format and options, or a catalog
+    table.
 
     Args:
-        format: ``parquet``, ``json``, ``delta``, ``kafka``, ``rate``, ... A table of a catalog is of ``delta``.
+        format: ``parquet``, ``json``, ``delta``, ``kafka``, ``rate``, ... A catalog table has the format ``delta``.
         options: Options of that source (``path``, ``maxFilesPerTrigger``, ``subscribe``, ``skipChangeCommits``, ...).
-        schema: DDL or StructType, for file sources. Records of JSON, CSV and XML that cannot be read by it are put
-            aside with their text (of XML without it), unless the options name a ``mode`` or a column of their own.
+        schema: DDL or StructType, for file sources. JSON, CSV and XML records that do not match it are rejected with
+            their text (XML: without it), unless the options name a ``mode`` or a column of their own.
         transform: Turns the source's columns into the topic's columns (for Kafka: decode ``key`` and ``value``; keep
-            ``partition`` and ``offset``; for files of text keep ``_malformed``, the text of what could not be decoded).
-        partition_by: Integer column that tells the stream-time scope; None = one scope. Kafka: ``partition``.
-        sequence_by: Column that numbers the records of a scope, in the order in which they are processed; None = by
-            event time. Kafka: ``offset``. Of several columns each orders the records that those before it leave equal,
-            as ``("_batch_id", "_seq")`` does those of another application's changelog.
-        contract: What its rows are like, and what becomes of those that are not.
-        checks: Rules of the user's own about its rows, and who is shown them before they are taken.
-        table: The name of a Delta table of a catalog, such as ``main.sales.orders``, instead of a path.
-        max_future_skew: A record further ahead of the batch clock is rejected (``FUTURE_TS``); None = what the
-            application says.
-        decoder: Makes columns of raw rows, before ``transform``, and reads nothing else: that of ``kafka_source``.
+            ``partition`` and ``offset``; for text-based files keep ``_malformed``, the text that could not be decoded).
+        partition_by: Integer column with the stream-time scope; None = one scope. Kafka: ``partition``.
+        sequence_by: Column that orders the records of a scope for processing; None = by event time. Kafka: ``offset``.
+            With several columns, each breaks the ties of the ones before it: ``("_batch_id", "_seq")`` orders the
+            changelog of another application.
+        contract: What rows must look like, and what happens to those that do not.
+        checks: The user's own rules for the rows, and a function that is shown each batch before it is accepted.
+        table: The name of a Delta table in a catalog, such as ``main.sales.orders``, instead of a path.
+        max_future_skew: Records further ahead of the batch clock are rejected (``FUTURE_TS``); None = the setting of
+            the application.
+        decoder: Converts raw rows to columns, before ``transform``, and reads nothing else; used by ``kafka_source``.
 
     Raises:
-        ConfigurationError: an argument is of another kind; a table has a path, a schema or another format beside it, or
-            Delta has neither path nor table; an option is misspelt; the skew is no duration, or negative.
+        ConfigurationError: an argument of the wrong kind; a table together with a path, a schema or another format;
+            Delta without a path or table; a misspelt option; or a skew that is not a duration, or is negative.
 
     >>> SparkSource("parquet", {"path": "in/flights"}, schema="id STRING, ts TIMESTAMP", sequence_by="id").format
     'parquet'

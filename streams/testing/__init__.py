@@ -1,4 +1,4 @@
-"""For tests of pipelines: the driver that runs a topology without Spark."""
+"""For tests of pipelines: a driver that runs a topology without Spark."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a filter can use as its condition: an expression that may be true or false.
 
-Null is neither, so a constant, a sum or a text as a condition would drop every record without a word.
+Null is neither, so a condition that is a constant, a sum or a text would silently drop every record.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks that the results of user functions have the declared fields; a misspelt field would be lost silently.
 
-Types are Spark's matter (``streams/spark/returned.py``); names are the same for both engines.
+Types are checked by Spark (``streams/spark/returned.py``); names are the same for both engines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks the fields that a plan names and the keys that its joins match, as far as the plan knows them.
 
-Keys are matched by position (``docs/decisions/0006-tables-in-the-test-driver.md``), so both sides need as many fields,
-and fields of the same names in the same order.
+Keys are matched by position (``docs/decisions/0006-tables-in-the-test-driver.md``), so both sides need the same number
+of fields, and fields with the same names in the same order.
 """
 
 from __future__ import annotations

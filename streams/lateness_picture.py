@@ -1,7 +1,7 @@
 """How late records arrived, as a picture, with the grace that this suggests. Pure.
 
-The classes of lateness grow by a quarter each, so columns of equal width are a logarithmic scale of time. The number of
-records is drawn logarithmically too: one record in a million is what a grace is about, and it must be seen.
+Each lateness class is a quarter larger than the one before, so columns of equal width form a logarithmic time scale.
+The number of records is drawn logarithmically too: a grace is about one record in a million, which must remain visible.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the batches of an application reported about lateness and buffers, read from plain rows. Pure.
 
-The rows are those of the ledger table as Spark collects them, the same as mappings, or the ``BatchReport`` values that
-``on_batch`` hears: each has ``batch_id``, ``clock`` and ``counts`` (``<node>.<what>`` -> number).
+The rows are those of the ledger table as Spark collects them, the same rows as mappings, or the ``BatchReport`` values
+passed to ``on_batch``: each has ``batch_id``, ``clock`` and ``counts`` (``<node>.<what>`` -> number).
 """
 
 from __future__ import annotations

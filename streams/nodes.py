@@ -1,11 +1,11 @@
 """The plan: the nodes of a topology, as frozen values that are independent of any engine.
 
-A :class:`Topology` is a tuple of nodes in an order in which each one comes after its parents. The DSL
-(``streams.topology``) builds it, ``streams.plan_checks`` refuses what can never work, and both engines run
-it: ``streams.driver`` record by record, ``streams.spark`` set-wise.
+A :class:`Topology` is a tuple of nodes in which each one comes after its parents. The DSL (``streams.topology``) builds
+it, ``streams.plan_checks`` refuses plans that can never work, and both engines run it: ``streams.driver`` record by
+record, ``streams.spark`` set-wise.
 
-Functions of the user (predicates, mappers, joiners) are held as expressions (``streams.expressions``):
-already traced, so that both engines evaluate the very same thing.
+User functions (predicates, mappers, joiners) are stored as expressions (``streams.expressions``): they are already
+traced, so that both engines evaluate exactly the same thing.
 """
 
 from __future__ import annotations

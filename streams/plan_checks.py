@@ -1,8 +1,8 @@
 """Finds what can never work in a plan, before anything runs.
 
-Every refusal is a :class:`~versioned.errors.TopologyError` with the rule and the node. What is asked of a node
-(``streams.plan_facts``) depends on its ancestors only, so it is checked as soon as it is added; names are checked when
-the whole plan is known.
+Every refusal is a :class:`~versioned.errors.TopologyError` with the rule and the node. The checks of a node
+(``streams.plan_facts``) depend on its ancestors only, so they run as soon as it is added; names are checked when the
+whole plan is known.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What follows from a node's ancestors: whether its table is versioned, the windows of its keys and their retention.
 
-Never from what follows the node (R137), so all of it is known as soon as the node is added.
+Nothing depends on what follows the node (R137), so all of it is known as soon as the node is added.
 """
 
 from __future__ import annotations

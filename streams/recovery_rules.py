@@ -1,9 +1,9 @@
 """What must be consistent before an application resumes: its ledger, checkpoint and tables. Pure rules.
 
-A batch is: offsets written to the checkpoint, writes to the tables (downstream first), the ledger row, the checkpoint's
-commit. So after a crash anywhere the checkpoint knows every batch that a table has, the tables have every batch that
-the ledger has, and at most one batch, the checkpoint's newest, is unfinished. Anything else is damage, and is found
-here before a batch is processed.
+The steps of a batch are: offsets written to the checkpoint, writes to the tables (downstream first), the ledger row,
+the checkpoint's commit. So after a crash at any point, the checkpoint knows every batch that a table has, the tables
+have every batch that the ledger has, and at most one batch, the checkpoint's newest, is unfinished. Anything else is
+damage, and is detected here before a batch is processed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """When a filter of a table drops a tombstone that follows a tombstone (R160-R162; KIP-914, "Filter").
 
-A repeated tombstone says nothing new about a plain table, but in a versioned one, and in what a join with complete
-history tells, it carries a time. So the table that is filtered decides, never what is done with the result; only a
-table without a store of its own, which cannot tell what its old values were, learns them for an operator that asks for
-them. Who asks is as in Kafka (KAFKA-10077): see :func:`_asks`.
+A repeated tombstone says nothing new about a plain table. In a versioned table, and in the output of a join with
+complete history, it carries a time. So the filtered table decides, never the use of the result. Only a table without a
+store of its own, which does not know its old values, tracks them for an operator that asks for them. The same operators
+ask as in Kafka (KAFKA-10077): see :func:`_asks`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Where the records of several partitions share one stream time, as far as the plan knows.
 
-A record keeps the stream-time scope of its source partition until its key changes, or until it reaches something that
-has one stream time for all: from there on all are in scope 0. Joins find the records and rows of their other side by
-scope or by key, and what is told of one key must stay in one scope, so that a join takes both sides to scope 0 where
-one of them is there (Kafka: both sides of a join are repartitioned alike).
+A record keeps the stream-time scope of its source partition until its key changes, or until it reaches a node that has
+one stream time for all records; from there on, all records are in scope 0. Joins find the records and rows of their
+other side by scope or by key, and the output for one key must stay in one scope. So a join takes both sides to scope 0
+if one of them is there (in Kafka, both sides of a join are repartitioned alike).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Texts as dates and instants, and instants as texts, in the forms that Spark's casts accept; in UTC.
 
-Texts that ask the clock (``now``, ``today``, a time without a date) are none: a replay would read them differently.
+Texts that depend on the clock (``now``, ``today``, a time without a date) are not accepted: a replay would read them
+differently.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The time-ordered buffer of ``suppress``, pure: insert or overwrite, then evict until every bound holds again.
 
-Both engines use this class. The test driver feeds it record by record. The Spark engine's Arrow kernel restores the
-stream time and clock of the previous batch (:meth:`SuppressBuffer.restore`), adds the rows of the buffer table one by
-one (:meth:`SuppressBuffer.hold`), feeds a batch, and stores :meth:`SuppressBuffer.rows`.
-It never reads a clock: stream time comes from the records, and the wall clock is passed in as data (KIP-539, R126).
+One class serves both engines. The test driver feeds it record by record. The Spark engine's Arrow kernel resumes with
+the instants of the previous batch (:meth:`SuppressBuffer.restore`), puts back the rows of the buffer table one by one
+(:meth:`SuppressBuffer.hold`), feeds a batch, and stores :meth:`SuppressBuffer.rows`. The class never reads a clock:
+stream time comes from the records, and the wall clock is passed in as data (KIP-539, R126).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The time-ordered buffer on columns: the decisions of ``SuppressBuffer``, as row indices instead of rows.
 
-Most suppressions have the same kind of rule: an event-time limit counted from the first update, bounded by emitting
-the oldest row early. Only a row's key, instant and size matter to it. So no row becomes an object: keys are numbers in
-canonical order, rows are indices into the columns of a batch, and the caller builds the emitted rows from them.
-A property test checks that it decides as ``SuppressBuffer`` does.
+Most suppressions have the same rule: an event-time limit counted from the first update, with a bound that emits the
+oldest row early. For it, only the key, the instant and the size of a row matter. So no row becomes an object: keys are
+numbers in canonical order, rows are indices into the columns of a batch, and the caller builds what leaves from them. A
+property test ties this class to ``SuppressBuffer``.
 """
 
 from __future__ import annotations

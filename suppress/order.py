@@ -1,8 +1,8 @@
 """The canonical order of keys, as bytes that compare like the keys.
 
-Ties between buffered rows must fall the same way on both engines and in every run, so the order is the one of
+Ties between buffered rows must be resolved the same way on both engines and in every run. So the order is that of
 Spark's ``ORDER BY``: nulls first, strings by their UTF-8 bytes, numbers by value with NaN last, structs and arrays
-element by element. As bytes it can also be kept in a file or a column and compared there.
+element by element. In the form of bytes it can also be stored and compared in a file or a column.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The buffers of one suppression, one per stream-time scope, and which of them holds a key.
 
-A key has one row, whichever scopes its records come from: of two rows, the older one could leave last. So the row of a
-key with records from several scopes moves between their buffers and keeps its buffer time.
+A key has one row, wherever its records come from; with two, the older one could leave last. So a key that occurs in
+several scopes moves between their buffers, and continues to wait there as before.
 """
 
 from __future__ import annotations

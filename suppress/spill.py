@@ -1,6 +1,6 @@
 """Where a buffer spills rows beyond its memory bound: a private temporary file.
 
-It is a work file of one process, not durable state: what must survive is stored in the buffer's Delta table.
+It is a work file of one process, not the durable state, which is in the buffer's Delta table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Adds columns to an existing table; they are null in all existing rows.
 
-A versioned table gets them in one commit. Before it, the table's properties announce them (``versioned.adding``), so
-that a kill at any point leaves no table that looks as if somebody else had changed it; after it, the spec names them
-for good. The system history gets them first, where they do no harm.
+The columns of a versioned table are added in one commit. Before it, the table's properties announce them
+(``versioned.adding``), so that a crash at any point does not leave a table that looks as if someone else had changed
+it. After it, they are part of the spec. The system history gets the columns first, where they do no harm.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Matches the keys of a frame to the keys of a table: compared exactly, or refused.
 
-Where two types differ, ``==`` casts both to a third one, in which one key may equal several of the table, or cannot be
-read. So the asked keys are cast to the table's type instead, in which each is one key or none.
+If two types differ, ``==`` converts both to a third one, in which one key may equal several keys of the table, or a key
+may be unreadable. So the keys that are asked for are converted to the table's type instead: each becomes one key or
+none.
 """
 
 from __future__ import annotations

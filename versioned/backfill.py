@@ -1,8 +1,8 @@
 """Backfill: puts old history into a live versioned table, with grace off.
 
-A record of a backfill is never too late, but it may be too new: stream time belongs to the live input and must not be
-moved by history, so records after it are rejected. Hence nothing changes that the stream decides by stream time (late,
-closed, expired), and results that were sent before are not corrected.
+A record of a backfill is never too late. It may be too new: stream time belongs to the live input, and history must not
+move it, so such records are rejected. Therefore nothing that the stream decides by its stream time (late, closed,
+expired) changes, and results that were already emitted are not corrected.
 """
 
 from __future__ import annotations

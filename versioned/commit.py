@@ -1,9 +1,9 @@
 """The only function that writes rows to Delta. Commands create, alter and maintain tables.
 
 Delta silently skips a write whose transaction id it has seen. So each write carries a transaction id of its own
-(application, node *and step*, with epoch and batch id as version) and its identity as ``userMetadata``, and after each
-write the table's log is searched for exactly that commit. Settings that one write needs are set on the session of its
-DataFrame and put back afterwards, so they never leak into another write.
+(application, node *and step*, with epoch and batch id as version) and its identity as ``userMetadata``; after each
+write the table's log is searched for exactly that commit. Settings needed by one write are set on the session of its
+DataFrame and reset afterwards, so that they never affect another write.
 """
 
 from __future__ import annotations

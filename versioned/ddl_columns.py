@@ -1,7 +1,7 @@
 """The column names in a DDL text, as far as they can be parsed without Spark.
 
-Only Spark parses DDL in full. What is not understood here, or may mean something else in another session, is reported
-as not known, never guessed: :func:`versioned.schema.columns_of` asks Spark.
+Only Spark parses DDL in full. Text that is not understood here, or that may mean something else in another session, is
+reported as unknown, never guessed: :func:`versioned.schema.columns_of` asks Spark.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The declarations in a DDL text, as far as they can be parsed without Spark: a tree of field names and type words.
 
-Only Spark parses DDL in full. What is not understood here, or may mean something else in another session, is reported
-as not known, never guessed.
+Only Spark parses DDL in full. Text that is not understood here, or that may mean something else in another session, is
+reported as unknown, never guessed.
 """
 
 from __future__ import annotations

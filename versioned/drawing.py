@@ -1,7 +1,7 @@
 """Pictures as SVG text and as a single HTML page, without dependencies. Pure.
 
-A picture has its own light background: notebooks have themes of their own, which the style sheet of an SVG cannot see,
-and dark text on an unknown background would be unreadable in half of them.
+A picture has a light background of its own: notebooks have themes that no style sheet of an SVG can detect, and dark
+text would be unreadable on half of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The complete join of two histories: every result that ever held, kept correct by late records (KIP-914; R150).
 
 At any instant the result is the join of what is valid on both sides. A result starts wherever a version of either side
-starts and there is something to join; it ends with a tombstone, a start without a value. Two tombstones never follow
-each other. A late record changes only what lies between its own start and the next one of its side.
+starts and there is something to join. It ends with a start without a value, a tombstone; two tombstones never follow
+each other. A late record changes only what lies between its own start and the next start on its side.
 """
 
 from __future__ import annotations

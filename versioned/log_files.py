@@ -1,7 +1,8 @@
 """Reads the files of Delta's log directly, in a third of the time that the table history takes.
 
-By Delta's protocol, version n of a table is the file with that number in its log, one action per line. This works
-neither for a table known only to a catalog, whose log may lie elsewhere, nor for one whose commits a catalog keeps.
+By Delta's protocol, version n of a table is the file with that number in its log, with one action per line. Nothing can
+be read this way for a table that is known only by its catalog name, whose log may be elsewhere, nor for one whose
+commits are kept by the catalog.
 """
 
 from __future__ import annotations

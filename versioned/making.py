@@ -1,7 +1,7 @@
 """Creates a table, even after a crash interrupted an earlier attempt to create it.
 
-Everything that a table is made with (constraints, columns without statistics) is in one statement: whatever a second
-one had to add would be missing for ever if a kill came in between.
+Everything that a table is created with (constraints, columns without statistics) is part of a single statement.
+Whatever a second statement would add would be missing for ever if a crash came in between.
 """
 
 from __future__ import annotations

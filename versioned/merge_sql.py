@@ -1,7 +1,7 @@
 """MERGE as SQL text, for Spark Connect.
 
-In a Connect client, ``DeltaTable`` needs Delta's plugin in the server, which not every server has; SQL needs nothing.
-Conditions and values are texts here, since a Connect client cannot turn a column back into SQL.
+A Connect client's ``DeltaTable`` needs a Delta plugin in the server, which not every server has; SQL does not.
+Conditions and values are text here, since a Connect client cannot turn a column back into SQL.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether other writers overtook a put by hand, so that it must be judged again.
 
-Each try of a write reads the stored rows again, but the outcomes of the records were determined before: by the table
-as it was then, and by its stream times.
+Each attempt of a write reads the stored rows again, but the outcomes of the records were computed before, from the
+table as it was and from its stream times.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """One batch of puts into one versioned table: judged, counted, then written in one or two commits.
 
-Everything that reads the table's state before the batch (outcomes, joins) is evaluated first; then
-:meth:`PutBatch.write` replaces the current partition in one commit. Late records go into closed history: if not many
-closed rows end after the oldest of them, these rows are replaced in the same commit; otherwise a pruned MERGE (the
-splice) comes before it and is consistent on its own. The main write does not depend on whether the splice landed. A
-small batch for a large table with deletion vectors replaces only the rows of its own keys (``versioned.touched``),
-closed ones included.
+Everything that reads the table's state before the batch (outcomes, joins) is evaluated first. Then
+:meth:`PutBatch.write` replaces the current partition in one commit. Late records go into closed history: if only few
+closed rows end after the oldest of them, these are replaced in the same commit; otherwise a pruned MERGE before it
+writes them, and is consistent on its own. The main write does not depend on whether this splice landed. A small batch
+for a large table with deletion vectors replaces only the rows of its own keys (``versioned.touched``), including closed
+ones.
 """
 
 from __future__ import annotations

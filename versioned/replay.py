@@ -1,10 +1,10 @@
 """What a replayed batch must have in common with the batch that was committed before it.
 
-Delta knows a write by its transaction id alone, and skips a second one with the same id whatever is in it. So each
-commit of a batch also says where its input came from: the ``checkpoint`` that counted the batch, and the
+Delta knows a write by its transaction id alone, and skips a second write with the same id whatever it contains. So each
+commit of a batch also records where its input came from: the ``checkpoint`` that counted the batch, and the
 ``fingerprints`` of its input per topic. If these differ, the skipped write belonged to another batch. A fingerprint is
-text: the number of records, and two sums of their hashes. A commit also says which ``driver`` made it: two drivers that
-run on one checkpoint make the same batch, each from the state that it found.
+text: the number of records, and two sums of their hashes. A commit also records which ``driver`` made it: two drivers
+on one checkpoint make the same batch, each from the state that it found.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether to broadcast the rows that a lookup asks for, so that only matching versions are moved.
 
-A join shuffles and sorts all versions of a table, however few of them are found. Broadcasting the asked keys and
-instants avoids that for versions that are not found. But the asking rows are then read twice, and must not change in
+A join moves and sorts all versions of a table, however few of them match. If the keys and instants that are asked for
+are broadcast, the other versions stay where they are. But the asking rows are then read twice, and must not differ in
 between.
 """
 

@@ -1,9 +1,9 @@
 """Spark's functions; those that name a column or make a literal are called once and their results reused.
 
-Without Spark Connect, each call of a function costs three messages to the JVM and one to release the result, a tenth of
-a millisecond each, and one batch names the same few columns thousands of times. A cached column is a name or a value
-and belongs to no DataFrame, so it can be reused; import this module as ``F`` instead of Spark's own. Names passed to a
-frame as text are not cached: if many are selected in every batch, pass ``map(F.col, names)``.
+Without Spark Connect, each call of a function costs three messages to the JVM, and one more to release the result, a
+tenth of a millisecond each. One batch names the same few columns thousands of times. The cached results are names and
+values that belong to no DataFrame, so they can be reused; import this module as ``F`` instead of Spark's own. Names
+passed to a frame as text are resolved each time: where each batch selects many, pass ``map(F.col, names)``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tables without statistics for some columns, so that Delta's log never contains their values.
 
-Delta keeps the smallest and the largest value of a column for each file: in the commits, in their checksums and in the
-log's checkpoints. VACUUM never cleans those. If a value must be gone for good once its rows are (``erase``), its column
-must have had no statistics from the first row on. The price: files are not skipped by such a column.
+Delta keeps the minimum and maximum of a column for each file: in the commits, in their checksums and in the log's
+checkpoints, which a vacuum never cleans. If a value must be gone for good once its rows are (``erase``), its column
+must have had no statistics from the first row on. The price: such a column cannot be used to skip files.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """The stream times of a stored table: read from its commits, or from what remains after Delta cleans its log.
 
 Every commit of the library carries the stream times after it. Delta keeps commits for ``delta.logRetentionDuration``
-(30 days); if only others have written since (an OPTIMIZE of the platform, say), the last commit with stream times is
-cleaned up. A table with only scope 0 can then still derive it from its rows: it is their newest ``validFrom``, which no
-upkeep removes. With several partitions, the rows do not show which one they came from, so such tables also keep their
-stream times as a property: puts by hand write it, and for the batches of an application each pass of upkeep does.
+(30 days). If only others have written since (for example an OPTIMIZE of the platform), the last commit with stream
+times is lost. A table with one scope, 0, still has its stream time in its rows: the newest ``validFrom``, which no
+maintenance removes. If records come from several partitions, the rows do not say from which one, so such tables also
+keep their stream times as a property: puts by hand write it, and for the batches of an application each maintenance
+pass does.
 
-A write is judged by the stream times of one version and may land many versions later; what others moved in between, it
-does not say. So it says which version that was, and a reader takes the largest of all stream times since that version.
+A write is judged by the stream times of one version and may land many versions later; it does not say what others moved
+in between. So it records which version that was, and readers take the largest of all stream times recorded since.
 
-The horizon follows the slowest scope, so it goes back if an older partition appears, or if the table is to keep history
-longer from now on. But it never goes back into what a purge has removed: that is kept as a property, too
+The horizon follows the slowest scope. So it moves back if an older partition appears, or if the table is to keep
+history longer from now on, but not into what a purge has removed: that limit is kept as a property, too
 (docs/decisions/0015-history-given-up-stays-given-up.md).
 """
 

@@ -1,9 +1,9 @@
 """System time of a versioned table: what it knew at an instant, even after VACUUM (docs/decisions/0010).
 
-A table made with ``system_history=True`` has a second table beside it, ``<name>_known``, with one row per accepted put
-and its ``systemFrom``, the instant since which it has been known. Rows are only ever appended. Since a version ends
-where the next one of its key begins, the puts known at an instant determine everything that the table said then; no
-superseded row has to be found, closed or moved.
+A table created with ``system_history=True`` has a second table next to it, ``<name>_known``: one row per accepted put,
+with ``systemFrom``, the instant from which it was known. Rows are only ever appended. Since a version ends where the
+next one of its key begins, the puts known at an instant determine everything that the table said then; nothing that was
+superseded has to be found, closed or moved.
 """
 
 from __future__ import annotations

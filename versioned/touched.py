@@ -1,12 +1,11 @@
 """Which rows a put replaces: all current ones, or only those of the keys that it touches.
 
-The cost of replacing all current rows depends on their number, however few records came. In a table with deletion
-vectors, where Delta marks single rows as removed, a small batch replaces only the rows of its own keys instead. This
-leaves small files and marked rows behind, which make reading slower, so from time to time a put replaces all current
-rows again.
+Replacing all current rows costs as much as there are, however few records arrive. In a table with deletion vectors,
+Delta can mark single rows as removed, so a small batch can replace only the rows of its own keys. It leaves small files
+and marked rows behind, which make reading slower, so from time to time a put replaces all current rows again.
 
-The predicate of the write names the keys by a hash, which exists for any key type and is short enough for Delta's log,
-which keeps it. Rows of another key with the same hash are written again unchanged.
+The predicate of the write names the keys by a hash: a text that exists for any key type, and that is short enough for
+Delta's log, which keeps it. Rows of another key with the same hash are rewritten unchanged.
 """
 
 from __future__ import annotations

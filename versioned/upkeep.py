@@ -1,6 +1,6 @@
 """Maintenance of a versioned table: deletes expired history, compacts files, removes old files.
 
-Nothing here may remove what a promised lookup or a replay needs (R188).
+Nothing here may remove what a lookup is promised or what a replay needs (R188).
 """
 
 from __future__ import annotations

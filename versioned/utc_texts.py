@@ -1,7 +1,7 @@
 """Instants as UTC text, for rows that are collected for display.
 
-Python gets a TIMESTAMP in the time zone of its process: when clocks are set back, the two hours become one, and for
-instants in the year 1 there may be no local time.
+Python receives a TIMESTAMP in the time zone of its process. If a clock shows an hour twice, both become one; and in the
+year 1 there may be no such instant.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """How an aggregate of a stream is computed over plain rows: initial state, adding a record, merging sessions, result.
 
-A state of ``None`` means that there is no aggregate. Null values do not count in ``sum``, ``avg``, ``min`` and ``max``,
-as in SQL; ``count`` counts records, or the non-null results of its expression if it has one.
+A state of ``None`` means that there is no aggregate. ``sum``, ``avg``, ``min`` and ``max`` ignore null values, as in
+SQL; ``count`` counts records, or the non-null results of its expression if it has one.
 
-User code may change its arguments in place and return them, as in Kafka Streams, where each call gets what was read
-from bytes. Here a state is also the old value of a change, or what another window goes on from, and a value goes to
+User code may change its arguments in place and return them, as in Kafka Streams, where each call receives what was read
+from bytes. Here a state is also the old value of a change, or the starting point of another window, and a value goes to
 several windows. So user code gets copies of its own (:func:`streams.rows.own`).
 """
 

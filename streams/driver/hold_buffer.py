@@ -1,6 +1,6 @@
 """Holds records until stream time has passed them by a fixed wait, then releases them in order of time.
 
-Used where late input is waited for: stream-table joins with grace (KIP-923) and reordering at a source (R169).
+Used wherever late input is awaited: stream-table joins with grace (KIP-923) and reordering at a source (R169).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fetches jars once, through Spark's own package resolution, into a folder of the project.
 
 ``python -m jobs.fetch_jars FOLDER [delta] [kafka] [broker]``. Afterwards sessions start from local jars, faster and
-without a network. ``delta`` (the default) is what every session needs; ``kafka`` is Spark's source and sink of Kafka,
-which a session loads if it is there; ``broker`` is a Kafka broker, which only tests start, as a process of its own.
+without a network. ``delta`` (the default) is what every session needs. ``kafka`` is Spark's Kafka source and sink,
+which a session loads if it is there. ``broker`` is a Kafka broker, which only tests start, as a process of its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Folders and files in settings: below the program's work folder, unless they are absolute or have a scheme.
 
-What Spark reads and writes may have a scheme, ``s3a://bucket/tables``; what a program itself looks into may not.
+Places that Spark reads and writes may have a scheme, ``s3a://bucket/tables``; places that a program itself reads may
+not.
 """
 
 from __future__ import annotations

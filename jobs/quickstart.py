@@ -1,6 +1,6 @@
 """``python -m jobs.quickstart --work FOLDER``: prepares the input once, then runs the job with spark-submit.
 
-What ``make quickstart`` calls. Run again, it finds the input prepared and all of it processed, and shows the tables.
+``make quickstart`` calls it. When run again, it finds the input prepared and all of it processed, and shows the tables.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The quickstart's topology, built from flights, weather and aircraft.
 
-Flights joined to the weather at their departure, final departures per airport and hour, the last airport of every
-aircraft and how many are at each, and delays joined to the model of the aircraft.
+It joins flights to the weather at their departure, counts final departures per airport and hour, keeps the last airport
+of every aircraft and how many aircraft are at each, and joins delays to the model of the aircraft.
 """
 
 from __future__ import annotations

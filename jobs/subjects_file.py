@@ -1,7 +1,7 @@
 """A file of data subjects to erase: CSV with a header.
 
-It is read here and not by Spark, which takes the name of a file for a pattern, knows no doubled quotes and passes over
-files whose names begin with ``_``.
+It is not read by Spark, which treats the name of a file as a pattern, does not support doubled quotes and skips files
+whose names begin with ``_``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``spark-submit jobs/validate.py --config conf/validate.yaml --work FOLDER``: checks every table and the sources.
 
-Each table is looked at as of one version, so a stream may go on writing. What always holds in a table of its kind is in
-``streams.spark.invariants``; rules of the sources come from the settings of the application that ``job`` names.
+Each table is checked as of one version, so a stream may continue to write. The invariants of each kind of table are in
+``streams.spark.invariants``; the rules of sources come from the settings of the application that ``job`` names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """``StreamingApplication``: one topology, one streaming query, plain Delta tables.
 
-What a start finds, and refuses, is here; what a batch of the started query does is in ``started_query.py``.
+This module checks what a start finds, and refuses what does not fit; ``started_query.py`` has the batches of the
+started query.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Applies the operators of a plan to a batch: each as soon as its inputs are ready.
 
-Applying is mostly planning queries: Spark does that in the thread that asks, so that of two cores one waited. Branches
-of a plan that do not wait for each other are planned side by side.
+Most of this work is planning queries. Spark plans a query in the thread that asks for it, which would leave the other
+cores idle. So independent branches of a plan are planned at the same time.
 """
 
 from __future__ import annotations

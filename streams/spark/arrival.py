@@ -1,8 +1,8 @@
 """The input of a batch: per topic the number of records, the batch clock and a fingerprint, in one job for all.
 
-The fingerprint tells whether a replayed batch has the records that it had before: their number, and a sum and an
-exclusive or of stable hashes of the rows, so that their order does not matter. The hashes of the same records are
-others with other columns.
+The fingerprint shows whether a replayed batch has the same records as before: their number, and a sum and an exclusive
+or of stable hashes of the rows, so that their order does not matter. With other columns, the same records have other
+hashes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Converts rows between Arrow and the form that the rules and user code take.
 
-A map is a dictionary as in the test driver, no list of pairs, and a struct within a key, a value or a part of an
-aggregate is a row; a NaN in a key is always the same object, so that keys which are equal on Spark are equal in Python
-too; an instant is in UTC. A type that has none of these costs nothing.
+As in the test driver, a map is a dictionary, not a list of pairs, and a struct within a key, a value or a part of an
+aggregate is a row. A NaN in a key is always the same object, so that keys that are equal on Spark are also equal in
+Python. An instant is in UTC. Types without any of these cost nothing.
 """
 
 from __future__ import annotations

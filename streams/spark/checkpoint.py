@@ -1,9 +1,9 @@
 """Reads a Spark checkpoint, and makes the library's only change to one: room for sources that were added.
 
 Spark keeps offsets by position, and refuses a query whose number of sources differs from its checkpoint's. Its newer
-format keeps them by name, but in Spark 4.2.0 a query with that format can never be restarted once a batch was cut off
-(docs/decisions/0005). So sources keep the order in which the application first had them, new ones come last, and
-their place in the offset files is filled with Spark's own mark for "nothing read yet".
+format keeps them by name, but in Spark 4.2.0 a query with that format can never be restarted once a batch was
+interrupted (docs/decisions/0005). So sources keep the order in which the application first had them, new ones come
+last, and their place in the offset files is filled with Spark's own mark for "nothing read yet".
 """
 
 from __future__ import annotations

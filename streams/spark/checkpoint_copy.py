@@ -1,10 +1,10 @@
 """Copies a Spark checkpoint up to a batch, so that a query with the copy continues after that batch.
 
-Offsets and commits of later batches are left out. A file source keeps the files it has taken in a log of its own, by
-the source's offset; what came after the offset of the batch is left out there as well, or those files would never be
-read again. Spark rewrites that log every ten offsets into one file and deletes the ones before, so the part up to an
-offset may have to be written anew from such a file. Where sources were added since, every file of offsets was given a
-line for each of them (:mod:`streams.spark.checkpoint`): a query without them would not start with these.
+Offsets and commits of later batches are left out. A file source keeps the files that it has read in a log of its own,
+by the source's offset. Entries after the offset of the batch are left out as well, or those files would never be read
+again. Spark merges that log into one file every ten offsets and deletes the files before, so the part up to an offset
+may have to be extracted from such a file. If sources have been added since, every offset file was given a line for each
+of them (:mod:`streams.spark.checkpoint`): a query without these sources would not start with such files.
 """
 
 from __future__ import annotations

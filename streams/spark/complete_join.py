@@ -1,7 +1,7 @@
 """Table-table joins with complete history on Spark: late records re-emit every older result that they change (R150).
 
-State: none of its own unless the plan asks for a store; both sides' histories are read from the tables, only for the
-keys and the span that the batch touches. The rule is ``versioned.history_join_rules``, folded key by key.
+State: none of its own unless the plan asks for a store. Both sides' histories are read from their tables, only for the
+keys and the time span that the batch touches. The rule is ``versioned.history_join_rules``, folded key by key.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Corrections of stream-table joins on Spark: results that a late table change altered.
 
-State: the answers given, a Delta table with the stream record, what was found for it and how often it was corrected,
-kept until the table's stream time has passed them by the retention in every partition, their own among them. A change
-of the table alters the answers of its key from its own ts to the start of the next version: one join on the key with
-that range. An answer is known by its record's place with the number of the batch behind it, which tells records of
-several batches apart that are equal in every column.
+State: the emitted results, in a Delta table with the stream record, what was found for it and how often it was
+corrected. They are kept until the table's stream time has passed them by the retention in every partition, including
+their own. A change of the table alters the results of its key from its own ts to the start of the next version: one
+join on the key with that range. A result is identified by the place of its record followed by the number of the batch,
+which distinguishes records of several batches that are equal in every column.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The counts of each node in a batch, with the test driver's names and numbers.
 
-For each node accepted + dropped = input. Dropped are the *skipped* (invalid, kept in the rejects), the *late*, those
-that a join of versioned tables *ignores* since they are out of order, and expired look-ups that are put aside; an
-aggregate of a table, and a sink of one, accept what they ignore. What a versioned table accepts it counts itself, when
-it judges its puts; of other nodes it is what came and was not dropped.
+For each node, accepted + dropped = input. Dropped records are *skipped* (invalid, kept in the rejects), *late*,
+*ignored* by a join of versioned tables because they are out of order, or rejected as expired lookups; an aggregate of a
+table, and a sink of one, accept what they ignore. A versioned table counts what it accepts itself, when it judges its
+puts; for other nodes it is the input minus what was dropped.
 
-Nothing here runs a job of its own: what a source, a mapper or a table takes is what its children get, and the other
-inputs are read where all operators' counts are, as are the records put aside. So every number is known before
-the first write, travels in each commit, and a replay after a crash tells the same.
+Nothing here runs a job of its own: the input of a source, a mapper or a table is that of its children, and other
+inputs, like the rejected records, are read where all operators' counts are. So every number is known before the first
+write and is part of each commit, and a replay after a crash reports the same numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """``doctor``: checks an application's ledger, checkpoint and tables, and says what is wrong and what to do.
 
-It changes nothing. Of ledger, checkpoint and tables it names everything at once that a start would refuse, and more,
-also while another driver runs the application. What a start refuses of the plan itself, it does not look for.
+It changes nothing. It names everything in the ledger, checkpoint and tables that a start would refuse, all at once, and
+more, even while another driver runs the application. It does not look for problems of the plan itself that a start
+would refuse.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Erases a data subject from every table of an application (GDPR), with a receipt.
 
-A row goes if it has a field of each name that the keys have, wherever it stands in the row (a column, a field of a
-struct, an element of an array or a map), and the values of one of the keys in them. A rejected row goes if its record
-has them. So stores lose all versions of a key, buffers what they hold of it, outputs what was told of it, rejects what
-was put aside. Each table loses its rows in one commit. In a versioned table a version with the values outside its key
-becomes a deletion instead, if other values of the key stay: those before and after it would not meet any more.
+A row is erased if it has a field for each name in the keys, anywhere in the row (a column, a field of a struct, an
+element of an array or a map), and these fields hold the values of one of the keys. A rejected row is erased if its
+record has them. So stores lose all versions of a key, buffers what they hold of it, outputs what was emitted for it,
+and rejects the rejected records. Each table loses its rows in one commit. In a versioned table, a version with the
+values outside its key becomes a deletion instead if other values of the key remain: otherwise the versions before and
+after it would not meet.
 
-Rows are gone at once; their files with the first vacuum from the day on that the receipt names. Delta's log tells the
-least and the greatest value of a column for each file, until its commits are cleaned up. It never does for
-``pii_columns``: name them when the application, or the table, is made.
+Rows are gone at once; the first vacuum on or after the day that the receipt names removes their files. Delta's log
+holds the minimum and maximum of a column for each file until its commits are cleaned up. It never does so for
+``pii_columns``: name them when the application, or the table, is created.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Whether a rejected record, stored as JSON, contains the value of a subject's key.
 
-A record was put aside because something was wrong with it, so its fields may have any type, stand anywhere and be cut.
-It is looked for as a text anywhere, and as the value of a field of one of the key's names, at any depth, as JSON writes
-values of the types that such fields have in the tables. What could not be decoded is JSON within a text, of Kafka's
-records within a text of a text.
+A record was rejected because something was wrong with it, so its fields may have any type, be anywhere and be
+truncated. The value is searched for as a text anywhere, and as the value of a field with one of the key's names, at any
+depth, as JSON writes values of the types that such fields have in the tables. Records that could not be decoded are
+JSON within a text, and for Kafka a text within a text.
 
-What could not be read is kept as its writer spelt it, and JSON lets it escape any character. Such a record is looked at
-a second time, as Spark would have spelt it.
+Input that could not be read is kept as its writer spelled it, and JSON allows any character to be escaped. Such a
+record is searched a second time, as Spark would have spelled it.
 """
 
 from __future__ import annotations

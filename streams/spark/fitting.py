@@ -1,7 +1,7 @@
 """Fits values that Python computed to the column type that Spark would have given them.
 
-An expression that chooses between types (``coalesce(price, 1.5)``) gives in Python what it chose, and a quotient of
-decimals all its digits; a column of Spark has one type, with one scale.
+An expression that chooses between types (``coalesce(price, 1.5)``) returns in Python the value that it chose, and a
+quotient of decimals has all its digits; a Spark column has one type, with one scale.
 """
 
 from __future__ import annotations

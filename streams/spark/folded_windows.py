@@ -1,6 +1,6 @@
 """Session and sliding windows, and user-written aggregates over any windows, on Spark: folded key by key.
 
-Sessions merge and sliding windows copy each other, so each record's effect depends on the one before. The rule is
+Sessions merge and sliding windows copy each other, so the effect of each record depends on the one before. The rule is
 ``streams.driver.window_state``, the same as the driver's; stream time at each record is computed set-wise beforehand.
 """
 

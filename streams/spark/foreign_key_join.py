@@ -1,7 +1,7 @@
 """Foreign-key joins of two tables on Spark: inner and left (R155).
 
-State: the result, one row per left key; between two versioned sides tombstones stay, since a result's ts never goes
-back. Which left rows point to a right one is asked of the left table: one join on the foreign key, nothing is
+State: the result, one row per left key; between two versioned sides tombstones remain, since a result's ts never goes
+back. To find the left rows that point to a right row, the left table is joined on the foreign key; nothing is
 collected.
 """
 

@@ -1,7 +1,8 @@
 """Explains the failure of a batch that reads a missing file: Spark names the file, but not what to do.
 
-A batch that died may be begun again long after: a VACUUM may have taken files of tables as they were before it. (What
-is gone of files of its input is found at the start: ``streams.spark.lost_input``; of an input table it is found here.)
+A batch that failed may be restarted long after, when a VACUUM has removed files of the earlier table versions that it
+reads. (Missing files of its input are found at the start: ``streams.spark.lost_input``; those of an input table are
+found here.)
 """
 
 from __future__ import annotations

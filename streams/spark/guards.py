@@ -1,7 +1,7 @@
 """Guards: after each batch, check the invariants of what it wrote, in one Spark job.
 
-They look only at what a batch may have changed: the current rows of a versioned table, open windows, whole buffers,
-and the batch's own rows of sinks and rejects. Closed history is for ``versioned validate``.
+They check only what a batch may have changed: the current rows of a versioned table, open windows, whole buffers, and
+the batch's own rows in sinks and rejects. ``versioned validate`` checks closed history.
 """
 
 from __future__ import annotations

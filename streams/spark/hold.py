@@ -1,8 +1,8 @@
 """Records that wait until stream time has passed them, on Spark: set-wise; those still waiting are in a Delta table.
 
-Used where late input is waited for: stream-table joins with grace (KIP-923) and reordering at a source (R169). A record
-leaves at the place of the first record that brings stream time to its ts plus the wait; those that leave together go in
-order of ts, key and arrival.
+Used wherever late input is awaited: stream-table joins with grace (KIP-923) and reordering at a source (R169). A record
+leaves at the place of the first record that brings stream time to its ts plus the wait; records that leave together are
+ordered by ts, key and arrival.
 """
 
 from __future__ import annotations

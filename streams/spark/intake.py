@@ -1,7 +1,7 @@
 """From raw rows of a topic to ordered records: validity, scope, place (``places.py``).
 
-What a row may be is its source's contract (``contract.py``); what can be told of the columns alone is checked at the
-start (``input_checks.py``), so here only single rows are wrong.
+What a row may look like is defined by its source's contract (``contract.py``). What can be found from the columns alone
+is checked at the start (``input_checks.py``), so here only single rows can be wrong.
 """
 
 from __future__ import annotations

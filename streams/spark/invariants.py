@@ -1,8 +1,8 @@
 """The invariants of stored tables, as data: a name, a sentence and an expectation that a row satisfies or breaks.
 
-The same list is judged in two ways: by Great Expectations over whole tables (``versioned validate``), and by
-``streams.spark.row_rules`` in one aggregate after a batch (``guards``). Rules about neighbours are put into columns
-first (:func:`with_facts`), so that each rule is about one row or about equal rows.
+The same list is checked in two ways: by Great Expectations over whole tables (``versioned validate``), and by
+``streams.spark.row_rules`` in one aggregate after a batch (``guards``). Rules about neighbouring rows are first put
+into columns (:func:`with_facts`), so that each rule concerns one row, or equal rows.
 """
 
 from __future__ import annotations

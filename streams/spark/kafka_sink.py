@@ -1,9 +1,9 @@
 """Kafka after a changelog: what a batch appended to the Delta table is then sent to a topic.
 
-The table is the outbox. A batch's rows land there exactly once; only then are they sent, read back from the table, so a
-batch that is run again after a crash sends the very same records with the very same ids. Nothing is lost and nothing
-is altered, but a record may come twice: delivery is *at least once*. A consumer drops what it has seen by the id in
-the headers (:func:`without_replays`), or takes what it gets where putting it twice does no harm.
+The table is the outbox. A batch's rows are written to it exactly once. Only then are they read back from the table and
+sent, so a batch that is run again after a crash sends the very same records with the very same ids. Nothing is lost or
+altered, but a record may arrive twice: delivery is *at least once*. A consumer drops records that it has seen by the id
+in their headers (:func:`without_replays`), or writes them where a second write does no harm.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kafka as a source: key and value decoded into typed columns, partitions as scopes, offsets as the sequence.
 
-What cannot be decoded is no reason to stop and is never dropped in silence: its text goes into the column
+Records that cannot be decoded neither stop the batch nor are silently dropped: their text goes into the column
 :data:`~streams.spark.reader_options.MALFORMED`, and the record into the rejects table.
 """
 

@@ -1,7 +1,7 @@
 """Folds groups of records one by one, in Python over Arrow, for rules that are sequential by nature.
 
-User-written reducers, merging sessions and bounded buffers cannot be decided set-wise. Here each group's state and
-records come to one Python function in order of place, as a stream: a group never needs to fit in memory at once.
+User-written reducers, merging sessions and bounded buffers cannot be computed set-wise. Here one Python function
+receives each group's state and records in order of place, as a stream: a group never needs to fit in memory at once.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Unwindowed aggregates on Spark: of streams (values are only added) and of tables (old values are subtracted).
 
-State: one row per group: the key, ``ts``, the result, and what is needed beside it to go on (sum and number, or the
-bag of values of ``min`` and ``max``). ``count``, ``sum`` and ``avg`` are running sums of signed contributions, one
-window by group; ``min`` and ``max`` of streams likewise. What a sum loses and what it gains are rows of their own,
-added in turn: a difference of the two would not keep every digit. User code, and ``min`` and ``max`` of tables, are
-folded.
+State: one row per group: the key, ``ts``, the result, and what is needed to continue (sum and number, or the bag of
+values for ``min`` and ``max``). ``count``, ``sum`` and ``avg`` are running sums of signed contributions, in one window
+by group; so are ``min`` and ``max`` of streams. What a sum loses and what it gains are separate rows, added in turn: a
+difference of the two would not keep every digit. User code, and ``min`` and ``max`` of tables, are folded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The batch ledger: one row per batch, written last; its commit is the batch's commit point.
 
-Stream times, running maxima and counters live here, so that a restart goes on exactly where the last batch ended.
+The ledger holds stream times, running maxima and counters, so that a restart resumes exactly where the last batch
+ended.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Looks stream records up in a versioned table *as the table was at the record's place*, within one batch.
 
-A record sees the table's state before the batch and, of the batch itself, exactly the puts before its own place,
-never those after it.
+A record sees the table's state before the batch and, of the batch itself, exactly the puts before its own place, never
+those after it.
 
-Of many records most are paired with stored versions (``lookup_pairs.py``). Else all that concerns a key is put on one
-line by event time: the stored versions, the batch's puts and the records that ask. One sort of that line answers nearly
-every record: its version is the last one before it, however many versions and records a key has. Only a record whose
-last version on the line came *after* it is looked up among the puts by itself.
+With many records, most are paired with stored versions (``lookup_pairs.py``). Otherwise everything that concerns a key
+is put on one line by event time: the stored versions, the batch's puts and the asking records. One sort of that line
+answers nearly every record: its version is the last one before it, however many versions and records a key has. Only a
+record whose last version on the line came *after* it is looked up separately among the puts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a table of the plan holds in a batch, for the operators that look records up in it.
 
-Every look-up sees the table *as it was at the asking record's place*: the state before the batch and, of the batch
-itself, exactly the changes before that place. Only the keys that are asked for are read.
+Every lookup sees the table *as it was at the asking record's place*: the state before the batch and, of the batch
+itself, exactly the changes before that place. Only the requested keys are read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Detects source files that disappear before the batch that reads them is done.
 
-Spark lists the files of a batch, keeps their names in the checkpoint, and leaves those out, without a word, that are no
-longer there when the batch is begun again. Of a batch that has landed in part its fingerprints tell; of one that died
-before its first write nothing else does. Only files on this machine are looked for.
+Spark lists the files of a batch, keeps their names in the checkpoint, and silently leaves out those that no longer
+exist when the batch is restarted. For a batch that was partly written, its fingerprints show this; for one that failed
+before its first write, nothing else does. Only files on this machine are checked.
 """
 
 from __future__ import annotations

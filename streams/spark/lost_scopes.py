@@ -1,8 +1,8 @@
 """Refuses a changed plan under which waiting rows of a partition's stream-time scope would wait for ever.
 
-What waits leaves with the stream time of its own scope. Where a plan was changed so that all records of a node share
-one (a new key before it, ``keys_cross_partitions``, a source without ``partition_by``), no record moves those of the
-partitions any more. The times of the nodes in the ledger's newest row tell which scopes there were.
+A waiting row leaves with the stream time of its own scope. If a plan was changed so that all records of a node share
+one scope (a new key before it, ``keys_cross_partitions``, a source without ``partition_by``), no record advances the
+stream times of the partitions any more. The nodes' stream times in the newest ledger row show which scopes there were.
 """
 
 from __future__ import annotations

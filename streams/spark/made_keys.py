@@ -1,7 +1,7 @@
 """Keys that a plan derives from its sources' columns: types that cannot be keys are refused before the first batch.
 
-A part of a key is followed to the column that it is read from, through steps that hand values on or give fields other
-names. Of what is computed, and of what functions and joins give, the first batch tells.
+Each part of a key is traced to the column that it is read from, through steps that pass values on or rename fields.
+Computed parts, and those from functions and joins, are known only in the first batch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Suppressed keys that occur in several stream-time scopes: their buffers are processed together.
 
-A key, or a key and a window, waits once. Where its records come from one scope, as they do if a topic is partitioned by
-key, each scope has its buffer to itself, and all are fed side by side. Where they come from several, the row moves from
-buffer to buffer (``suppress.scoped_buffers``), so one task feeds them all.
+A key, or a key and a window, waits once. If its records come from one scope, as they do if a topic is partitioned by
+key, each scope has its own buffer, and all are fed in parallel. If they come from several, the row moves from buffer to
+buffer (``suppress.scoped_buffers``), so one task feeds all buffers.
 """
 
 from __future__ import annotations

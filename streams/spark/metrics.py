@@ -1,7 +1,7 @@
 """The metrics of KIP-328 on Spark (R61-R78): one set per node and batch, in the batch's ledger row.
 
-Counts come from the nodes' reports; totals, averages and maxima go on across batches and restarts in the ledger's
-state. Lateness is measured only at the level ``debug``: it needs the stream time at every record, which is a sort.
+Counts come from the nodes' reports. Totals, averages and maxima continue across batches and restarts, in the ledger's
+state. Lateness is measured only at the level ``debug``: it needs the stream time at every record, which takes a sort.
 """
 
 from __future__ import annotations

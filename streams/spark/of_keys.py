@@ -1,7 +1,7 @@
 """Reads the stored rows of the keys that a batch asks for.
 
-A join moves and sorts all rows of a table, however few keys are asked for. Where a batch has few records, their keys go
-to every task instead: the table is read where it lies, and only what is asked for goes on.
+A join moves and sorts all rows of a table, however few keys are requested. If a batch has few records, their keys are
+broadcast instead: the table is read in place, and only the requested rows are passed on.
 """
 
 from __future__ import annotations

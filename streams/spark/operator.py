@@ -1,10 +1,10 @@
 """The interface of operators of the Spark engine: what each one does in a batch, and what it may use.
 
 In each batch the runner calls, for all operators, ``apply`` (build the output, lazily), then ``report`` (counts; may
-run jobs, still nothing written), then ``write`` (one commit per step), then ``release``. An operator is applied when
-all its parents are, and written when all those below it in the plan are: a table only after everything that reads its
-state before the batch (docs/operations.md, "The life of a batch"). Those that do not wait for each other are applied,
-and written, at the same time; so what several children may ask a parent for is worked out ``Once``.
+run jobs, but writes nothing), then ``write`` (one commit per step), then ``release``. An operator is applied once all
+its parents are, and written once all operators below it in the plan are: a table only after everything that reads its
+state before the batch (docs/operations.md, "The life of a batch"). Independent operators are applied, and written, at
+the same time; so whatever several children may ask of a parent is computed ``Once``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Refuses sources that are the application's own tables: it would overwrite the user's rows or read its own output.
 
-Paths and names are compared before there is a session. Where they cannot tell, as of a path and the name of a table of
-a catalog, a start compares where both lie.
+Paths and names are compared before there is a session. If that is not conclusive, as for a path and the name of a
+catalog table, a start compares their locations.
 """
 
 from __future__ import annotations

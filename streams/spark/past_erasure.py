@@ -1,7 +1,7 @@
 """Remains of earlier erasures: files with removed rows, which stay until a vacuum deletes them.
 
-The log of a table tells that an erasure rewrote it, not whose rows went. So whoever has no row in a table may have been
-in one before, for as long as the log tells of an erasure.
+The log of a table shows that an erasure rewrote it, but not whose rows were removed. So anyone without rows in a table
+may have had some, for as long as the log shows an erasure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tables without versions on Spark: the latest value per key by arrival.
 
-State: a Delta table with the key columns, ``ts`` and the value columns, named after its store; a tombstone deletes.
-Where the ts of a deleted key still matters, tombstones stay as rows with ``deleted``.
+State: a Delta table with the key columns, ``ts`` and the value columns, named after its store; a tombstone deletes the
+row. Where the ts of a deleted key still matters, tombstones are kept as rows with ``deleted``.
 """
 
 from __future__ import annotations

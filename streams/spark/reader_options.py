@@ -1,6 +1,6 @@
 """Options set on Spark's readers in addition to a source's own, so that no record is silently lost or changed.
 
-An option that the source has itself wins.
+The source's own options take precedence.
 """
 
 from __future__ import annotations

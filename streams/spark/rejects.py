@@ -1,7 +1,7 @@
 """The rejects table of an application: every rejected record, with its reason.
 
-What the sources' contracts want of invalid records is done here: a record that is *dropped* is counted but not kept,
-and one that is to *fail* ends the batch before anything of it was written.
+This module applies what the sources' contracts say about invalid records: a record with the action ``drop`` is counted
+but not kept; one with ``fail`` ends the batch before anything of it is written.
 """
 
 from __future__ import annotations

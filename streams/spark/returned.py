@@ -1,8 +1,8 @@
 """Converts results of user functions to what a column can hold; anything else is refused.
 
-From one record to the next a fold goes on with what was returned, from one batch to the next with what was stored. So
-what was returned is made what will be stored at once, or the cut into batches would change results. What would be
-changed on the way, such as a fraction for a whole number, or would disappear, such as a misspelt field, is an error.
+Within a batch, a fold continues with what a function returned; in the next batch, with what was stored. So each result
+is converted at once to what will be stored, or the division into batches would change results. A value that would be
+changed by this, such as a fraction for a whole number, or would be lost, such as a misspelt field, is an error.
 """
 
 from __future__ import annotations

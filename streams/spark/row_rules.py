@@ -1,8 +1,9 @@
 """Expectations about single rows, as Spark conditions under their Great Expectations names.
 
-One set of names and arguments, two ways to judge: Great Expectations reports on a whole table, these conditions cost
-nothing beside a query that reads the rows anyway. They agree row by row (``tests/jobs/test_row_rules.py``): a null
-breaks nothing but ``not_be_null`` and the equality of a pair, and rows outside ``row_condition`` are not looked at.
+There is one set of names and arguments, and two ways to check them: Great Expectations reports on a whole table; these
+conditions cost nothing in a query that reads the rows anyway. Both agree row by row (``tests/jobs/test_row_rules.py``):
+a null breaks nothing but ``not_be_null`` and the equality of a pair, and rows outside ``row_condition`` are not
+checked.
 """
 
 from __future__ import annotations

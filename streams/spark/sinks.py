@@ -1,8 +1,8 @@
 """Sinks on Spark: a changelog (append every change) or a table (latest state per key).
 
-Rows carry ``_batch_id``, ``_scope`` and ``_seq`` (the record's place), so the order of a scope's changes can be read
-back by ``_batch_id, _scope, _seq``; that of a key's, which may be of several scopes, by ``_batch_id, _seq, _scope``. In
-the second epoch and later, ``_batch_id`` is the batch id plus 2^40 per epoch.
+Rows carry ``_batch_id``, ``_scope`` and ``_seq`` (the record's place). So the changes of a scope can be read in order
+by ``_batch_id, _scope, _seq``, and those of a key, which may come from several scopes, by ``_batch_id, _seq, _scope``.
+From the second epoch on, ``_batch_id`` is the batch id plus 2^40 per epoch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks of a source's records, before the plan sees them.
 
-``reason`` judges each row and puts those that fail aside; ``look`` is shown a whole batch, before anything is written.
+``reason`` checks each row and rejects those that fail; ``look`` is shown a whole batch, before anything is written.
 """
 
 from __future__ import annotations

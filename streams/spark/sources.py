@@ -1,8 +1,8 @@
 """The sources of an application: any Spark streaming source, all united into one query.
 
-All sources run in one streaming query, each packed into a struct column of its own name, so that one
-``foreachBatch`` sees them together. A tick source and the batch clock ride along: the clock is a column of the
-streaming plan, so a replay of the batch sees the same instant.
+All sources run in one streaming query, each packed into a struct column of its own name, so that one ``foreachBatch``
+sees them together. A tick source and the batch clock are part of it: the clock is a column of the streaming plan, so a
+replay of the batch sees the same instant.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Texts in conditions that depend on the clock: Spark reads some as an instant of today, so a replay would differ.
 
-It reads ``'now'`` and its like where a constant text becomes an instant, and a time without a day wherever a text does.
-A text of the rows may hold such a time as well, and constants may be put together (``'no' || 'w'``): that is let pass.
+Spark interprets ``'now'`` and similar words where a constant text becomes an instant, and a time without a day wherever
+any text does. A text in the rows may also contain such a time, and constants may be concatenated (``'no' || 'w'``):
+these cases are not detected.
 """
 
 from __future__ import annotations

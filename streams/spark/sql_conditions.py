@@ -1,8 +1,8 @@
 """Conditions in Spark SQL that settings may contain: parsed word by word, and refused unless each word is allowed.
 
-Spark's SQL reaches far: ``reflect`` calls any Java method, a subquery reads any table. So a condition from a file is
-never handed on as it is: it may have columns, constants, operators and the functions listed here, nothing else. What
-could be read in two ways (a raw text, a quote behind a backslash, a comment) is refused as well.
+Spark SQL is powerful: ``reflect`` calls any Java method, and a subquery reads any table. So a condition from a file is
+never passed on as it is: it may contain columns, constants, operators and the functions listed here, and nothing else.
+Anything ambiguous (a raw text, a quote after a backslash, a comment) is refused as well.
 """
 
 from __future__ import annotations

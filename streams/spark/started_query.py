@@ -1,7 +1,7 @@
 """``StartedQuery``: what a started query of an application knows, and what its batches do.
 
-Each micro-batch: read the input once, order it, build every operator's output lazily, count, then write downstream
-first and the ledger last. A batch without input, and without anything due, does nothing.
+Each micro-batch reads the input once, orders it, builds every operator's output lazily, counts, then writes: downstream
+first, the ledger last. A batch without input, and with nothing due, does nothing.
 """
 
 from __future__ import annotations

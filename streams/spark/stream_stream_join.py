@@ -1,8 +1,8 @@
 """Stream-stream joins within a time window on Spark: inner, left, outer.
 
-State: the join buffer, a Delta table of the records of both sides that can still meet another one or are still waited
-for. When an unmatched record is final depends on the records before it, so each stream-time scope is folded, by the
-driver's own rule (``streams.driver.join_buffer``); the joiner itself runs set-wise.
+State: the join buffer, a Delta table with the records of both sides that can still match or are still waited for. When
+an unmatched record is final depends on the records before it, so each stream-time scope is folded with the driver's own
+rule (``streams.driver.join_buffer``); the joiner itself runs set-wise.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stream-table joins on Spark (KIP-914, "Stream-Table Join"): each record with the version valid at its time.
 
-No state of its own: it reads the table's. Records that find nothing say why (``NO_MATCH``, ``TOMBSTONE``,
+State: none of its own; it reads the table's. Records without a match say why (``NO_MATCH``, ``TOMBSTONE``,
 ``EXPIRED``); a lookup older than the table's history is also logged (R142) and counted.
 """
 

@@ -1,11 +1,11 @@
 """``suppress`` on Spark: updates wait in a stored buffer, final results in the window store (KIP-328, KIP-539).
 
-*Final results* of unbounded buffers need no table of their own: the window store holds the rows, and stream time tells
-which of them become final in a batch. Not so where a join looks into them: it goes by the update that let each out, and
-the window store tells no updates. Every other suppression has a buffer: a Delta table with the key, the value,
-``ts``, ``bufferTime``, ``deadline``, ``arrivedAt`` and ``size`` of each row that waits. What leaves it depends on the
-record before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs the driver's own rules. Where
-keys come from several scopes, these are folded together.
+*Final results* with unbounded buffers need no table of their own: the window store holds the rows, and stream time
+determines which of them become final in a batch. The exception is a join that looks into them: it depends on the update
+that released each row, and the window store does not record updates. Every other suppression has a buffer: a Delta
+table with the key, the value, ``ts``, ``bufferTime``, ``deadline``, ``arrivedAt`` and ``size`` of each waiting row.
+What leaves it depends on the record before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs
+the driver's own rules. If keys come from several scopes, these are folded together.
 """
 
 from __future__ import annotations

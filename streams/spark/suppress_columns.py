@@ -1,7 +1,7 @@
 """The suppression buffer of one stream-time scope on Arrow columns: what ``SuppressFold`` does row by row.
 
-Used where ``suppress.column_buffer`` knows the rule and the types have a size and an order that Arrow tells as well;
-``on_columns`` says whether. Rows stay in Arrow: keys become numbers, and what leaves is taken by index.
+Used if ``suppress.column_buffer`` supports the rule, and if Arrow can tell the size and order of the types;
+``on_columns`` decides. Rows stay in Arrow: keys become numbers, and the rows that leave are taken by index.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The window store of a windowed aggregate on Spark, and how windows become final (KIP-328: grace; R4, R10-R14).
 
 State: a Delta table with the key columns, ``windowStart``, ``windowEnd``, the aggregate's parts, ``maxTs`` and the
-partition column ``_open``. A batch replaces the open windows in one commit; those that no record can need any more
-land in the closed partition in the same commit and are never touched again.
+partition column ``_open``. A batch replaces the open windows in one commit. In the same commit, windows that no record
+can need any more move to the closed partition and are never touched again.
 
 The same store serves final results (``suppress`` until the window closes): a window is final in the batch in which
 stream time passes its end plus grace, so no second copy of the state is kept.

@@ -1,6 +1,6 @@
 """Maintenance of window stores: deletes windows beyond their retention (R20, R21), and results of such windows.
 
-A store that was given no retention keeps every final window: a table of a lakehouse only forgets if asked to.
+A store without a retention keeps every final window: a lakehouse table forgets only if asked to.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m streams.testing.traces", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lists of scenarios")
     parser.add_argument("--engine", choices=ENGINES, default="driver")
-    parser.add_argument("--batches", type=int, default=1, help="Spark: cut each scenario into so many micro-batches")
+    parser.add_argument("--batches", type=int, default=1, help="Spark: cut each scenario into this many micro-batches")
     parser.add_argument("--seed", type=int, default=0, help="Spark: where to cut")
     parser.add_argument("--out", type=Path, help="where the actual outcomes go, as JSON by scenario id")
     return parser.parse_args(arguments)

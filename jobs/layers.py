@@ -1,4 +1,4 @@
-"""Where settings come from: a file, overridden by the environment and by ``--set``; and the origin of each value.
+"""Where settings come from: a file, overridden by the environment, and both by ``--set``; the origin of each value.
 
 The layers are sources of pydantic-settings, which merges them. The parts of a path are separated by ``__`` in a
 variable and by dots in ``--set``; what looks like a list or a mapping is read as YAML. The options of a source or of

@@ -1,4 +1,4 @@
-"""``Row``: a key or value in the test driver, with named fields like a Spark struct. ``Inner``: a struct within one."""
+"""``Row``: a key or value in the test driver, with named fields as in a struct; ``Inner``: a struct or map in one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only function that writes rows to Delta. Commands create, alter and maintain tables.
+"""The only function that writes rows to Delta; creating, altering and maintaining tables are Delta commands.
 
 Delta silently skips a write whose transaction id it has seen. So each write carries a transaction id of its own
 (application, node *and step*, with epoch and batch id as version) and its identity as ``userMetadata``; after each

@@ -1,4 +1,4 @@
-"""How an aggregate of a stream is computed over plain rows: initial state, adding a record, merging sessions, result.
+"""How an aggregate of a stream is computed over plain rows: its state, adding a record, merging sessions, the result.
 
 A state of ``None`` means that there is no aggregate. ``sum``, ``avg``, ``min`` and ``max`` ignore null values, as in
 SQL; ``count`` counts records, or the non-null results of its expression if it has one.

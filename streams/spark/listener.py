@@ -1,4 +1,4 @@
-"""Publishes the metrics of each batch to listeners of Spark's streaming queries."""
+"""Passes the metrics of each batch to a function, as a listener of Spark's streaming queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tombstones not put into a versioned store, since its key's latest version is a tombstone already (R160).
+"""Tombstones that are not put into a versioned store, since their key's latest version is one already (R160).
 
 Whether a key's latest version is a tombstone depends on which records before it were stored, and that on stream time,
 which a spared tombstone does not move: so records are gone through one by one, without their values. The rule is the

@@ -50,8 +50,8 @@ class KafkaFormat:
         value: Fields of the value as DDL; the value is a JSON object with these fields, and possibly others.
         key: Fields of the key as DDL; None = the key is not read. A field in both key and value is taken from the key.
         key_format: ``json``: the key is a JSON object; ``text``: it is the plain text of the only field in ``key``.
-        ts: Column with the event time. If neither key nor value has it, and for a tombstone, which has no value, it is
-            the record's Kafka timestamp.
+        ts: Column with the event time. If neither key nor value declares it, and for every tombstone (a record without
+            a value), the event time is the record's Kafka timestamp.
         ts_unit: Unit of ``ts``, if it is a whole number; None = it is a timestamp (ISO 8601 in JSON).
         deleted: Column that is true for a record without a value (a tombstone); None = such a record is malformed.
 

@@ -296,8 +296,10 @@ def _value(said: dict[str, Any]) -> str:
 def _several(said: dict[str, Any], union: str) -> str:
     if said.get("examples") == ["10 MB"]:
         return "size"
-    members = [_value(member) for member in said[union] if member.get("type") != "null"]
-    return " or ".join(dict.fromkeys(members))
+    members = list(dict.fromkeys(_value(member) for member in said[union] if member.get("type") != "null"))
+    # A mapping last: what its values may be must not read as a choice beside it.
+    *others, last = sorted(members, key=lambda member: member.startswith("mapping"))
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _simple(said: dict[str, Any]) -> str:
@@ -312,7 +314,7 @@ def _simple(said: dict[str, Any]) -> str:
         return "instant"
     kind = said.get("type")
     if kind == "array":
-        return "list of names"
+        return "list of mappings" if said["items"].get("type") == "object" else "list of names"
     if kind == "object":
         inner = said.get("additionalProperties") or next(iter(said["patternProperties"].values()))
         return f"mapping of {'steps' if 'discriminator' in inner else _value(inner)}"

@@ -28,7 +28,7 @@ _COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def register_tables(spark: SparkSession, root: Path) -> list[str]:
-    """Make every Delta table below ``root`` known to SQL in this session.
+    """Register every Delta table below ``root`` for SQL in this session.
 
     Returns:
         The names of views and functions.
@@ -48,9 +48,9 @@ def register_tables(spark: SparkSession, root: Path) -> list[str]:
 
 
 def statements(lines: Iterable[str]) -> Iterator[str]:
-    """SQL statements out of lines; each ends at the end of a line with a semicolon, the last one also without.
+    """Split lines into SQL statements. A semicolon at the end of a line ends one; the last may lack it.
 
-    Comments without a statement are none.
+    Text that consists of comments only is left out.
 
     >>> list(statements(["SELECT 1", " AS one;", "", "SELECT 2"]))
     ['SELECT 1\\n AS one', 'SELECT 2']
@@ -69,7 +69,7 @@ def _texts(lines: Iterable[str]) -> Iterator[str]:
 
 
 def answer(spark: SparkSession, query: str) -> bool:
-    """Print a query's answer, or why there is none; whether there was one."""
+    """Print the result of a query, or its error to stderr; return whether it succeeded."""
     try:
         spark.sql(query).show(_ROWS, truncate=False)
     except PySparkException as error:
@@ -79,7 +79,7 @@ def answer(spark: SparkSession, query: str) -> bool:
 
 
 def main() -> int:
-    """Exit codes: 0 answered, 1 a query failed, 2 no tables."""
+    """Run the program. Exit codes: 0 all answered, 1 a query failed, 2 no tables or wrong settings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--work", type=Path, default=Path(".quickstart"), help="folder of the run (default .quickstart)"

@@ -29,11 +29,12 @@ from versioned.table_details import is_missing
 
 @dataclass(frozen=True)
 class BufferState:
-    """A suppression: what it promises, and what it holds now.
+    """A suppression: its settings, and what it holds now.
 
-    ``oldest`` is the least buffer time and ``deadline`` the least instant at which a row leaves, by the clock that
-    ``clock`` names; ``due`` counts the rows that the wall clock would let out now. All of them are None where nothing
-    is held: final results of unbounded buffers are read off the window store, which ``table`` names then.
+    ``oldest`` is the earliest buffer time, and ``deadline`` the earliest instant at which a row leaves, by the clock
+    that ``clock`` names; both are None if nothing is held. ``due`` counts the rows that the wall clock would emit now.
+    Final results with an unbounded buffer have no buffer of their own: they are read from the window store, which
+    ``table`` then names, and all counts are None.
     """
 
     name: str
@@ -79,10 +80,10 @@ def suppressions(plan: Topology) -> tuple[Suppress, ...]:
 
 
 def check_names(plan: Topology, names: tuple[str, ...]) -> None:
-    """Refuse names that are no suppressions of the plan.
+    """Refuse names that are not suppressions of the plan.
 
     Raises:
-        ConfigurationError: with the nearest name and all there are.
+        ConfigurationError: one of them is not; the message suggests the nearest name and lists all.
     """
     known = [node.name for node in suppressions(plan)]
     for name in names:
@@ -93,17 +94,17 @@ def check_names(plan: Topology, names: tuple[str, ...]) -> None:
 def buffers(
     spark: SparkSession, settings: JobSettings, plan: Topology, work: Path, names: tuple[str, ...] = ()
 ) -> list[BufferState]:
-    """What the suppressions hold: one pass over each buffer. Nothing is changed.
+    """The state of suppressions, from one pass over each buffer. Nothing is changed.
 
     Args:
         spark: The session.
-        settings: Those of the application.
-        plan: Its plan.
-        work: The folder that its root lies below.
-        names: Those asked for; all if none are named.
+        settings: The application's settings.
+        plan: The application's plan.
+        work: The work folder, which a relative root is below.
+        names: The suppressions asked for; empty for all.
 
     Raises:
-        ConfigurationError: one of the names is no suppression; or the application has never run there.
+        ConfigurationError: a name is not a suppression, or the application has never run there.
     """
     check_names(plan, names)
     root = TableRef.parse(root_of(work.resolve(), settings.root))

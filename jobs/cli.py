@@ -116,7 +116,7 @@ def maintain(
 
     settings = load_of(MaintainSettings, config, sets_of(sets))
     is_once = dry_run or settings.every is None
-    # Upkeep that is repeated looks for them in each pass: the stream may not have made them yet.
+    # Repeated upkeep looks for the tables in each pass: the stream may not have created them yet.
     targets = tables_of(settings, work, lambda: quiet_session("maintain")) if is_once else []
     if dry_run:
         for target in targets:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 changes = commands("Change the tables of an application outside its batches.")
 
 _FORMATS = ("parquet", "json", "csv", "orc", "delta")
-#: Without types of their own.
+#: Formats without types of their own.
 _TEXTS = ("json", "csv")
 
 
@@ -95,7 +95,7 @@ def backfill(
     try:
         done = filled(app, table, records, timestamp=timestamp, deleted=deleted, sequence=sequence, dry_run=dry_run)
     except Exception:
-        # A damaged file of the table fails alike: only the records alone tell whether it is they.
+        # A damaged file of the table raises the same error: read the records alone to see whether they are at fault.
         with misfits_told(_misfit(source, kind)):
             records.write.format("noop").mode("overwrite").save()
         raise
@@ -112,16 +112,16 @@ def backfill(
 def _records(
     work: Path, source: str, source_format: str | None, schema: str | None, header: bool
 ) -> tuple[Callable[[SparkSession], DataFrame], str]:
-    """How the records are read, and of which format they are.
+    """A function that reads the records, and their format (``table`` for a table of a catalog).
 
     Raises:
-        ConfigurationError: as of :func:`_options`; or a table of a catalog is to be read as files are.
+        ConfigurationError: as :func:`_options` says; or options for files are given with a table of a catalog.
     """
     table = of_catalog(source, "a table, such as main.shop.old_prices")
     if table is None:
         kind = source_format or "parquet"
         options, path = _options(kind, schema, header), to_read(work.resolve(), source, kind)
-        # Only Spark reads DDL, and it starts behind the settings.
+        # Only Spark parses DDL, and it starts after the settings are checked.
         return lambda spark: spark.read.load(
             path, kind, None if schema is None else columns_of_ddl(schema), **options
         ), kind
@@ -134,10 +134,10 @@ def _records(
 
 @contextmanager
 def _missing_told(source: str) -> Iterator[None]:
-    """Spark's error for a place where nothing is, in words of the command.
+    """Replace Spark's error for a missing path or table by one in the terms of the command.
 
     Raises:
-        ConfigurationError: instead of that error.
+        ConfigurationError: in place of that error.
     """
     try:
         yield
@@ -167,10 +167,11 @@ def _misfit(source: str, kind: str) -> str:
 
 
 def _options(kind: str, schema: str | None, header: bool) -> dict[str, Any]:
-    """How files of a format are read: where text becomes values, one that does not fit ends the reading.
+    """Spark's read options for a format. In a text format, a value that does not fit its column is an error.
 
     Raises:
-        ConfigurationError: no such format; its columns are not said; a header of what has none.
+        ConfigurationError: the format is unknown, a text format lacks its columns, or ``header`` is set for a format
+            other than csv.
 
     >>> _options("csv", "item STRING, price DOUBLE", header=True)
     {'mode': 'FAILFAST', 'header': True, 'dateFormat': 'yyyy-M-d', 'escape': '"', 'enforceSchema': 'false'}

@@ -32,7 +32,7 @@ def check(
         echo_json([{"file": file, "ok": fault is None, "error": fault} for file, fault in faults.items()])
     else:
         for file, fault in faults.items():
-            # What is wrong with a file as a whole names the file already.
+            # An error about a file as a whole begins with its name already.
             said = "right" if fault is None else fault.removeprefix(f"{file}: ")
             typer.echo(f"{file}: {said}", err=fault is not None)
     if any(faults.values()):
@@ -69,7 +69,7 @@ def schema(
 
 
 def _layers(file: Path, sets: dict[str, str]) -> Layers:
-    """What is said in a file of any kind; variables for a job do not make one of other settings."""
+    """The layers of a settings file of any kind. Variables for a job must not turn other settings into a job's."""
     said = read_file(file)
     kind = kind_of(Layers.of(said, {}, sets).merged())
     variables = os.environ if kind == "job" else of_fields(os.environ, KINDS[kind].model_fields)

@@ -105,10 +105,10 @@ def buffer(
 
 
 def picture_file(out: Path, option: str = "--out") -> Path:
-    """Where a picture goes, as an option says: found wrong before it is drawn, which takes Spark a while.
+    """Check the file that a picture is to be saved to, before Spark spends time on drawing it.
 
     Raises:
-        ConfigurationError: neither .svg nor .html, in a folder that is not there, or it cannot be written.
+        ConfigurationError: it is neither .svg nor .html, its folder does not exist, or it cannot be written.
     """
     if out.suffix not in (".svg", ".html"):
         raise ConfigurationError(
@@ -124,7 +124,7 @@ def saved(drawn: Picture, out: Path, option: str = "--out") -> Path:
     """Write a picture.
 
     Raises:
-        ConfigurationError: it cannot be written after all.
+        ConfigurationError: the file cannot be written after all.
     """
     try:
         return drawn.save(out)

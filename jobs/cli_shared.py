@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from streams.nodes import Topology
     from streams.spark import StreamingApplication
 
-#: Spark counts the rows that it is to show in 32 bits.
+#: The most rows that Spark can be asked to show: it counts them in 32 bits.
 MOST_ROWS: Final = 2**31 - 1
-#: How Spark calls files that do not fit.
+#: Spark's error conditions for files that cannot be read as declared.
 _MISFITS: Final = ("FAILED_READ_FILE", "MALFORMED_RECORD")
 
 Config = Annotated[Path, typer.Option("--config", "-c", help="YAML file with the settings.")]
@@ -83,7 +83,7 @@ def commands(told: str) -> typer.Typer:
 
 
 def sets_of(said: list[str] | None) -> dict[str, str]:
-    """Settings of the command line by their path.
+    """The values given with ``--set``, by the path of their setting.
 
     >>> sets_of(["trigger=10 seconds", "sources.s.options.startingOffsets=a=b"])
     {'trigger': '10 seconds', 'sources.s.options.startingOffsets': 'a=b'}
@@ -92,10 +92,11 @@ def sets_of(said: list[str] | None) -> dict[str, str]:
 
 
 def pairs_of(said: list[str] | None, option: str, otherwise: str = "") -> dict[str, str]:
-    """Names and values of an option that is written as ``name=value``; ``otherwise`` tells what else one may do.
+    """The names and values of an option that is written as ``name=value``.
 
     Raises:
-        ConfigurationError: one of them has no ``=``, or a name is given twice.
+        ConfigurationError: one of them has no ``=``; or a name is given twice, and then the message ends with
+            ``otherwise``, which says what else one may do.
     """
     pairs: dict[str, str] = {}
     for name, equals, value in (text.partition("=") for text in said or []):
@@ -108,7 +109,7 @@ def pairs_of(said: list[str] | None, option: str, otherwise: str = "") -> dict[s
 
 
 def planned(config: Path, sets: list[str] | None) -> tuple[JobSettings, Topology]:
-    """The settings of a job and its plan; what is wrong with them is told at once, before Spark starts.
+    """The settings and the plan of a job; errors in them are raised at once, before Spark starts.
 
     Raises:
         ConfigurationError, TopologyError: as :func:`jobs.settings.load` and :func:`jobs.job_plan.plan_of` say.
@@ -121,7 +122,7 @@ def planned(config: Path, sets: list[str] | None) -> tuple[JobSettings, Topology
 
 
 def unstarted_app(command: str, config: Path, work: Path, sets: list[str] | None) -> StreamingApplication:
-    """The application of a job, for a command that looks at its tables or changes them; errors as :func:`planned`."""
+    """The application of a job, for a command that reads or changes its tables; raises what :func:`planned` raises."""
     settings, plan = planned(config, sets)
     from jobs.run import application
 
@@ -130,21 +131,21 @@ def unstarted_app(command: str, config: Path, work: Path, sets: list[str] | None
 
 @contextmanager
 def misfits_told(told: str) -> Iterator[None]:
-    """Spark's error for a file that it cannot read as said, in words and without the values of the record.
+    """Replace Spark's error for a file that it cannot read as declared, which may quote values of a record.
 
     Raises:
-        RecordError: with the words, instead of that error.
+        RecordError: with the message ``told``, in place of that error.
     """
     try:
         yield
-    except Exception as error:  # Spark's own kinds, and Py4J's for what Spark does not know to wrap
+    except Exception as error:  # Spark's own errors, and those that Py4J raises where Spark wraps none
         if not any(said in str(error) for said in _MISFITS):
             raise
         raise RecordError(told) from None
 
 
 def echo_json(value: Any) -> None:
-    """One JSON document in one line."""
+    """Print a value as one line of JSON."""
     typer.echo(json.dumps(value, default=str))
 
 
@@ -158,7 +159,7 @@ def progress() -> Progress:
         console=console,
         transient=True,
         disable=not console.is_terminal,
-        # What is printed meanwhile goes above the bar, but only if it goes to the terminal anyway.
+        # Output that is printed meanwhile goes above the bar, but only if it goes to a terminal anyway.
         redirect_stdout=sys.stdout.isatty(),
     )
 

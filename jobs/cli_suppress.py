@@ -89,7 +89,7 @@ def flush(
 
 
 def _checked(config: Path, sets: list[str] | None, names: list[str] | None) -> tuple[JobSettings, Topology]:
-    """The settings and the plan; what is wrong is told before Spark starts."""
+    """The settings and the plan; errors in them, or in the names, are raised before Spark starts."""
     from jobs.buffers import check_names, suppressions
 
     settings, plan = planned(config, sets)

@@ -10,13 +10,13 @@ def conf_folder(packages: Path) -> Path:
     """The folder with Spark's defaults, logging and the example jobs.
 
     Args:
-        packages: Where the four packages are: the project's folder, or ``site-packages``.
+        packages: The folder of the four packages: the project's folder, or ``site-packages``.
 
     >>> conf_folder(Path(__file__).parents[1]).name
     'conf'
     """
     beside = packages / "conf"
-    # In site-packages another distribution may have a folder of that name; ours is known by what is in it.
+    # In site-packages another distribution may have a folder of that name; ours is recognized by what is in it.
     return beside if (beside / "spark-defaults.conf").is_file() else packages / "jobs" / "conf"
 
 

@@ -25,9 +25,9 @@ from versioned.durations import in_words
 from versioned.errors import ConfigurationError
 from versioned.given import close
 
-#: Below the current folder: who has the library installed wants them in a project of their own.
+#: Relative to the current folder: users of the installed library want the schemas in their own project.
 FOLDER: Final = Path("conf", "schema")
-#: What kinds of settings there are.
+#: The kinds of settings, and their models.
 KINDS: Final[dict[str, type[BaseModel]]] = {
     "job": JobSettings,
     "maintain": MaintainSettings,
@@ -36,9 +36,10 @@ KINDS: Final[dict[str, type[BaseModel]]] = {
 
 
 class _InWords(GenerateJsonSchema):
-    """Schemas whose defaults can be written as they are told: a duration in words, since no ISO 8601 is read.
+    """Generates schemas with default durations in words, as users write them: settings accept no ISO 8601.
 
-    Forms that a function tells apart may fit in two ways, as a text that is a field, or a list of one.
+    Alternatives that a function tells apart become ``anyOf``, since a value may match two of them: a text may be a
+    field, or stand for a list of one.
     """
 
     def encode_default(self, dft: Any) -> Any:
@@ -60,9 +61,9 @@ def json_schema_of(kind: str) -> dict[str, Any]:
 
 
 def kind_of(said: Mapping[str, Any]) -> str:
-    """Which kind of settings a file has: a job's name an ``application``, those of a validation its ``docs``.
+    """The kind of settings in a file: those of a job name an ``application``, those of a validation its ``docs``.
 
-    What is misspelt counts as well: it is to be told by the settings that it was meant for.
+    Misspelt keys count as well, so that they are reported by the kind of settings they were meant for.
 
     >>> kind_of({"root": "tables", "purge": True}), kind_of({"root": "tables", "dcos": "pages"})
     ('maintain', 'validate')
@@ -74,31 +75,31 @@ def kind_of(said: Mapping[str, Any]) -> str:
 
 
 def _fit(kind: str, said: Mapping[str, Any]) -> int:
-    """How many keys are, or are near, those of a kind of settings."""
+    """How many keys equal, or resemble, keys of a kind of settings."""
     return sum(close(str(key), KINDS[kind].model_fields) is not None for key in said)
 
 
 def checked(said: dict[str, Any]) -> BaseModel:
-    """Settings of whichever kind.
+    """Validated settings, of whichever kind they are.
 
     Raises:
-        ConfigurationError: every fault with its path.
+        ConfigurationError: lists every fault with its path.
     """
     return validated(KINDS[kind_of(said)], said)
 
 
 def write(folder: Path, kinds: Sequence[str] = tuple(KINDS)) -> list[Path]:
-    """Write schemas into a folder, which is made if it is not there.
+    """Write schemas into a folder, which is created if it does not exist.
 
     Args:
         folder: The folder.
-        kinds: Of which kinds of settings.
+        kinds: The kinds of settings.
 
     Returns:
-        The files.
+        The files written.
 
     Raises:
-        ConfigurationError: the folder cannot be made or written.
+        ConfigurationError: the folder cannot be created, or a file not be written.
     """
     files = [folder / f"{kind}.schema.json" for kind in kinds]
     try:
@@ -111,7 +112,7 @@ def write(folder: Path, kinds: Sequence[str] = tuple(KINDS)) -> list[Path]:
 
 
 def main(arguments: list[str]) -> None:
-    """Write all schemas into the folder that is named."""
+    """Write all schemas into the folder given as an argument."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER, help=f"default: {FOLDER}")
     print(*write(parser.parse_args(arguments).folder), sep="\n")

@@ -46,7 +46,7 @@ class ContractSettings(Strict):
     @field_validator("max_bytes", mode="before")
     @classmethod
     def _may_be_any(cls, said: Any) -> Any:
-        # A variable of the environment and --set give text.
+        # Environment variables and --set provide only text.
         return None if said == "null" else said
 
     @field_validator("on_invalid")

@@ -17,14 +17,14 @@ from versioned.table_details import is_missing
 
 
 def diagnosed(spark: SparkSession, settings: JobSettings, work: Path) -> Diagnosis:
-    """Look at the application's tables and checkpoint below the work folder; nothing is changed."""
+    """Examine the tables and the checkpoint of an application; nothing is changed."""
     app = application(spark, settings, plan_of(settings), work.resolve())
     found = examine(app)
     return replace(found, findings=(_nothing_there(app),)) if _is_empty(app, found) else found
 
 
 def _is_empty(app: StreamingApplication, found: Diagnosis) -> bool:
-    """Whether there is no ledger and no table: a first start, or a look into a wrong folder."""
+    """Whether there is neither ledger nor table: the application has never run, or the folder is a wrong one."""
     if [told.rule for told in found.findings] != ["no-batch"]:
         return False
     return all(is_missing(app.spark, table) for table in (app.table("ledger"), *app.tables()))

@@ -19,8 +19,8 @@ from streams.spark.explain import catalog_tables
 
 @dataclass(frozen=True)
 class DryRun:
-    """The plan in words, the tables that it writes, what it reads from Kafka and sends there, the tables of a catalog
-    that it reads, and the files that it reads and that are not there."""
+    """What a job would do: its plan in words, the tables it writes, the Kafka topics it reads or sends to, the catalog
+    tables it reads, and the files it would read that are missing."""
 
     application: str
     plan: str
@@ -45,10 +45,10 @@ class DryRun:
 
 
 def dry_run(settings: JobSettings, plan: Topology, work: Path) -> DryRun:
-    """The plan, the tables, the Kafka topics and the tables of a catalog of a job, and what of its files is missing.
+    """Find out what a job would do, without starting Spark.
 
     Raises:
-        TopologyError, ConfigurationError: as :func:`unstarted`.
+        TopologyError, ConfigurationError: as :func:`unstarted` says.
     """
     app = unstarted(settings, plan, work)
     topics = tuple(f"{name}: {words}" for name, words in app.kafka_topics().items())
@@ -61,14 +61,14 @@ def dry_run(settings: JobSettings, plan: Topology, work: Path) -> DryRun:
 
 
 def unstarted(settings: JobSettings, plan: Topology, work: Path) -> StreamingApplication:
-    """The application that a run would start, with all that is refused before it does.
+    """The application that a run would start, after the checks that need no Spark.
 
     Raises:
-        TopologyError: the Spark engine does not run one of the nodes.
-        ConfigurationError: a table's name is reserved, used twice or no name; ``kafka`` names no changelog sink; a
-            source declares columns that do not go with the plan or its contract.
+        TopologyError: the Spark engine cannot run one of the nodes.
+        ConfigurationError: a table name is reserved, used twice or invalid; ``kafka`` names something that is not a
+            changelog sink; or the columns that a source declares do not fit the plan or its contract.
     """
-    # It looks at its session from the start on.
+    # An application does not use its session before it starts.
     found = application(cast(SparkSession, None), settings, plan, work.resolve())
     check_sources(settings, plan, work.resolve())
     return found

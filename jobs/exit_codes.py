@@ -15,7 +15,7 @@ FAILED: Final = 1
 WRONG_SETTINGS: Final = 2
 BAD_DATA: Final = 3
 
-#: What Spark does not know to wrap, such as a damaged file.
+#: Java errors that Spark does not wrap, such as that of a damaged file.
 try:
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 except ImportError:  # a client of Spark Connect alone
@@ -23,7 +23,7 @@ except ImportError:  # a client of Spark Connect alone
 else:
     OF_JAVA = (Py4JJavaError,)
 
-#: What a program expects may go wrong; anything else is a bug and keeps its traceback.
+#: Errors that a program reports in words; any other error is a bug and keeps its traceback.
 EXPECTED: Final[tuple[type[Exception], ...]] = (VersionedError, PySparkException, *OF_JAVA)
 
 _CODES: Final[tuple[tuple[type[VersionedError], int], ...]] = (
@@ -36,17 +36,17 @@ _CODES: Final[tuple[tuple[type[VersionedError], int], ...]] = (
     (errors.DataQualityError, BAD_DATA),
 )
 _TITLES: Final = {FAILED: "Failed", WRONG_SETTINGS: "Wrong settings", BAD_DATA: "Problem in the data"}
-#: Behind this a text of Spark's goes on with the stack of the JVM.
+#: In the text of a Spark error, this comes before the stack of the JVM.
 _STACK: Final = "\n\nJVM stacktrace:"
 _CAUSE: Final = "Caused by: "
-#: Spark passes on what failed in a batch as text only, with its own state and the query's offsets behind it.
+#: Spark passes on an error in a batch as text only, followed by its own state and the query's offsets.
 _TOLD: Final = re.compile(
     r"^(?:versioned\.errors\.)(\w+): (.+?)(?:\n\s*\n|\n\tat |\s+SQLSTATE: |\n=== |\Z)", re.MULTILINE | re.DOTALL
 )
 
 
 def exit_code(error: BaseException) -> int:
-    """The code with which a program ends after an error.
+    """The exit code of a program for an error.
 
     >>> exit_code(errors.ConfigurationError("trigger: unknown key")), exit_code(errors.CommitError("lost"))
     (2, 1)
@@ -56,7 +56,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def reason(error: BaseException) -> str:
-    """What a person reads: the library's own words, also if the error came through Spark.
+    """The message to print for an error: the library's own text, even if the error came through Spark.
 
     >>> reason(errors.ConfigurationError("trigger: unknown key"))
     'Wrong settings: trigger: unknown key'
@@ -65,16 +65,16 @@ def reason(error: BaseException) -> str:
 
 
 def words_of(error: PySparkException) -> str:
-    """What an error of Spark, or of Delta, says: without the stack of the JVM."""
+    """The message of an error of Spark or Delta, without the stack of the JVM."""
     try:
         said = error.getMessage()
-    except Exception:  # Spark looks the words up in its own list, which has none of Delta's errors.
+    except Exception:  # Spark looks the message up in its own list, which lacks Delta's errors.
         said = ""
     return (said or str(error)).split(_STACK)[0].strip()
 
 
 def line_of(error: BaseException) -> str:
-    """One line of an error of whatever kind; of one that Py4J hands on as it is, Java's own words.
+    """Any error in one line; if Py4J passed it on from Java as it is, in Java's own words.
 
     >>> line_of(OSError("No space left\\non the device"))
     'OSError: No space left'
@@ -85,9 +85,9 @@ def line_of(error: BaseException) -> str:
 
 
 def _original(error: BaseException) -> tuple[type[BaseException], str]:
-    """The kind and words of an error; of the one in a micro-batch, if Spark wraps it."""
+    """The class and message of an error; if Spark wraps an error of the library in a micro-batch, of that one."""
     if isinstance(error, OF_JAVA):
-        # The last cause says which file it is.
+        # The last cause names the file.
         causes = [line.removeprefix(_CAUSE) for line in str(error).splitlines() if line.startswith(_CAUSE)]
         return type(error), ", caused by ".join([line_of(error), *causes[-1:]])
     if not isinstance(error, PySparkException):

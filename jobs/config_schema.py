@@ -99,7 +99,7 @@ def write(folder: Path, kinds: Sequence[str] = tuple(KINDS)) -> list[Path]:
         The files written.
 
     Raises:
-        ConfigurationError: the folder cannot be created, or a file not be written.
+        ConfigurationError: the folder cannot be created, or a file cannot be written.
     """
     files = [folder / f"{kind}.schema.json" for kind in kinds]
     try:

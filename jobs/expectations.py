@@ -1,17 +1,17 @@
 """Checks rows with Great Expectations: rules in, results out, and its Data Docs as HTML.
 
-What goes wrong inside Great Expectations is told apart from rows that break a rule: it raises nothing and reports such
-an expectation as failed, so every result is looked at (:func:`_error_of`). These are on purpose:
+If Great Expectations itself fails, it raises nothing and reports the expectation as failed. To tell such errors from
+rows that break a rule, every result is inspected (:func:`_error_of`). Deliberate choices:
 
-* ``persist=False``: its Spark source would keep every frame in memory for ever.
-* No ``UnexpectedRowsExpectation``: it asks a temporary view of another session and answers about another batch's rows.
-  ``expect_rows_to_satisfy`` takes its place.
-* Values are escaped before they are kept (:func:`harmless`), since its pages are not.
-* A condition in SQL is judged by Spark, into a column of its own. It is resolved before, by itself: one that names a
-  column that is not there would take the other rules with it. Rules about the set of columns are asked without ours.
-* A context of its own per run: nothing is kept in memory, nothing on disk but the pages that were asked for.
-* Without examples an error is told by its kind (:mod:`jobs.unquoted`), and no page has its traceback: both may quote a
-  row. What is wrong with a condition before any row is looked at is told in full.
+* ``persist=False``: otherwise its Spark source would keep every frame in memory for ever.
+* No ``UnexpectedRowsExpectation``: it queries a temporary view of another session and answers about the rows of another
+  batch. ``expect_rows_to_satisfy`` takes its place.
+* Values are escaped before they are stored (:func:`harmless`), since its pages do not escape them.
+* Spark evaluates a condition in SQL, into a column of its own. Each is resolved by itself beforehand: one that names a
+  missing column would make the other rules fail too. Rules about the set of columns are evaluated without our columns.
+* Each run has its own context: nothing stays in memory, and nothing goes to disk but the pages that were asked for.
+* Without examples, only the kind of an error is reported (:mod:`jobs.unquoted`), and no page has its traceback, since
+  both may quote a row. An error in a condition that is found before any row is read is reported in full.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ if TYPE_CHECKING:
     from great_expectations.data_context.data_context.abstract_data_context import AbstractDataContext
     from great_expectations.datasource.fluent.spark_datasource import DataFrameAsset
 
-#: Gives wrong answers within a stream and beside other queries.
+#: These give wrong answers within a stream and next to other queries.
 _BANNED: Final = ("expect_query_results_to_match_comparison", "expectation")
 _SOURCE: Final = "versioned"
 _SITE: Final = "validation"
-#: What has no text of its own; all else is shown as text.
+#: Values that need no escaping; all others are shown as escaped text.
 _PLAIN: Final = (Number, date)
-#: How expectations about the set of a table's columns begin.
+#: The prefix of expectations about the set of a table's columns.
 _OF_COLUMNS: Final = "expect_table_column"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one rule: how many rows break it (None = it counts no rows), or why it could not be judged."""
+    """The outcome of one rule: how many rows break it (None = it counts no rows), or why it could not be judged."""
 
     rule: str
     said: str
@@ -74,10 +74,10 @@ class Verdict:
 
 
 def check_rule(rule: Invariant) -> None:
-    """Refuse a rule that Great Expectations does not know, or whose arguments it does not take.
+    """Refuse a rule that Great Expectations does not know, or whose arguments it does not accept.
 
     Raises:
-        ConfigurationError: with the name that was probably meant, or what is wrong with which argument.
+        ConfigurationError: with the name that was probably meant, or the argument that is wrong and why.
     """
     _expectation(rule, "any")
 
@@ -86,8 +86,8 @@ class Judge:
     """Judges frames one after the other, and writes Data Docs about all of them.
 
     Args:
-        examples: How many of the values that break a rule are shown in the docs, at most. They are data of the rows, as
-            the words of an error may be: with 0 its kind is told.
+        examples: At most how many of the values that break a rule the docs show. These are data, as the text of an
+            error may be: with 0, only the kind of an error is shown.
     """
 
     def __init__(self, examples: int = 0) -> None:
@@ -96,12 +96,12 @@ class Judge:
         self._source = self._context.data_sources.add_or_update_spark(name=_SOURCE, persist=False)
 
     def judge(self, name: str, rows: DataFrame, rules: Sequence[Invariant]) -> list[Verdict]:
-        """Run a suite of rules over a frame, by a checkpoint.
+        """Judge the rows of a frame by a suite of rules, in a Great Expectations checkpoint.
 
         Args:
-            name: Of the table or topic, once per judge.
-            rows: All rows; they are read several times, so a frame that costs should be cached.
-            rules: At least one.
+            name: Name of the table or topic; each only once per judge.
+            rows: All rows. They are read several times, so an expensive frame should be cached.
+            rules: At least one rule.
         """
         asked = _asked(rows, rules)
         asset = self._source.add_dataframe_asset(name=name)
@@ -111,13 +111,13 @@ class Judge:
                 told = checkpoint.run(batch_parameters={"dataframe": asked.rows})
                 ((place, result),) = told.run_results.items()
                 results = _completed(asset, asked, result.results, self.examples)
-        except Exception as error:  # whatever goes wrong in there says nothing about the rows
+        except Exception as error:  # an error in there says nothing about the rows
             return _unjudged(asked, rules, first_line(error) if self.examples else unquoted(error))
         verdicts = _verdicts(results, rules, asked.errors)
         for one in results:
             one.result, one.exception_info = harmless(one.result), harmless(one.exception_info)
         _put_into(result, [*results, *_not_judged(asked, rules)])
-        # The pages are made from what is kept.
+        # The pages are made from the stored result.
         self._context.validation_results_store.set(place, result)
         return verdicts
 
@@ -140,13 +140,13 @@ class Judge:
         )
 
     def write_docs(self, folder: Path) -> Path:
-        """Write what was found as HTML pages.
+        """Write the results as HTML pages.
 
         Args:
-            folder: Where; made if it is not there.
+            folder: The folder to write to; created if it does not exist.
 
         Returns:
-            The page to begin with.
+            The start page.
         """
         for site in list(self._context.variables.data_docs_sites or {}):
             self._context.delete_data_docs_site(site)
@@ -163,19 +163,19 @@ class Judge:
 
 
 def judge_batch(name: str, rows: DataFrame, rules: Sequence[Invariant]) -> list[Verdict]:
-    """Run a suite over one micro-batch; nothing is kept of it."""
+    """Judge the rows of one micro-batch by a suite of rules; nothing of it is kept."""
     asked = _asked(rows, rules)
     asset = _context(0).data_sources.add_or_update_spark(name=_SOURCE, persist=False).add_dataframe_asset(name=name)
     try:
         with unlogged():
             results = _completed(asset, asked, _told(asset, "rows", asked.rows, asked.rules, 0), 0)
-    except Exception as error:  # as in a whole table
+    except Exception as error:  # as in Judge.judge
         return _unjudged(asked, rules, unquoted(error))
     return _verdicts(results, rules, asked.errors)
 
 
 def harmless(found: Any) -> Any:
-    """What Great Expectations found, with its texts escaped: its pages would take a value of a row as HTML.
+    """A result of Great Expectations with its texts escaped: its pages would treat a value of a row as HTML.
 
     >>> harmless({"partial_unexpected_list": ["<b>", 1.5, None]})
     {'partial_unexpected_list': ['&lt;b&gt;', 1.5, None]}
@@ -192,7 +192,7 @@ def _context(shown: int) -> AbstractDataContext:
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
-    # What it logs of an error are the words of that.
+    # It logs the text of errors, which may quote a row.
     logging.getLogger("great_expectations").setLevel(logging.ERROR if shown else logging.CRITICAL)
     context = gx.get_context(mode="ephemeral")
     context.variables.analytics_enabled = False
@@ -202,10 +202,10 @@ def _context(shown: int) -> AbstractDataContext:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What Great Expectations is asked, each rule by its place among all.
+    """What Great Expectations is asked; each rule goes by its position among all rules.
 
-    ``rows`` have a column of true and false per condition beside their own; ``plain`` have their own alone, and of
-    these ``of_columns`` are asked, which speak of the set of columns. ``errors`` tells why other rules are not asked.
+    ``rows`` has a boolean column per condition besides its own columns, for ``rules``. ``plain`` has only its own
+    columns, for ``of_columns``, the rules about the set of columns. ``errors`` says why other rules are not asked.
     """
 
     rows: DataFrame
@@ -222,24 +222,24 @@ def _asked(rows: DataFrame, rules: Sequence[Invariant]) -> _Asked:
             columns |= _conditions(rows, rule)
         except EXPECTED as error:
             errors[number] = first_line(error)
-    # Without columns of ours one question is enough.
+    # If no column of ours is added, the rules about the set of columns need no query of their own.
     apart = {n: rule for n, rule in enumerate(rules) if columns and rule.expectation.startswith(_OF_COLUMNS)}
     others = {n: rule for n, rule in enumerate(rules) if n not in apart and n not in errors}
     return _Asked(rows.withColumns(columns) if columns else rows, rows, others, apart, errors)
 
 
 def _conditions(rows: DataFrame, rule: Invariant) -> dict[str, Column]:
-    """A column of true and false per condition of a rule: of the whole rule, and of which rows it is about.
+    """A boolean column per condition of a rule: whether a row keeps the rule, and whether the rule applies to the row.
 
     Raises:
-        ConfigurationError, PySparkException: it cannot be judged by the columns of the rows.
+        ConfigurationError, PySparkException: a condition cannot be evaluated over the columns of the rows.
     """
     columns = {}
     if rule.expectation == SATISFY:
         columns[_holds(rule)] = _condition(rows, rule.arguments["condition"])
     if _is_wide(rule):
         bounds = {name: said for name, said in rule.arguments.items() if name in BETWEEN_ARGUMENTS}
-        # Of a null nobody asks where it lies.
+        # A null is never out of bounds.
         there = F.col(quote(rule.arguments["column"])).isNotNull()
         columns[_holds(rule)] = F.when(there, ~broken(rule.expectation, bounds, rows.schema))
         _types(rows, columns[_holds(rule)])
@@ -257,25 +257,25 @@ def _condition(rows: DataFrame, text: str) -> Column:
 
 
 def _types(rows: DataFrame, *columns: Column) -> list[DataType]:
-    """What Spark makes of columns: it looks their names up without a job, with Spark Connect only if it is asked."""
+    """The types of columns. Spark resolves their names for it, without a job; with Spark Connect not before."""
     return [field.dataType for field in rows.select(*columns).schema]
 
 
 def _judged_here(rule: Invariant) -> tuple[str, ...]:
-    """The arguments by which Spark has judged each row: of these Great Expectations gets the answer alone."""
+    """The arguments that Spark evaluates for each row; Great Expectations gets only the outcome."""
     if rule.expectation == SATISFY:
         return ("condition",)
     return BETWEEN_ARGUMENTS if _is_wide(rule) else ()
 
 
 def _is_wide(rule: Invariant) -> bool:
-    """Whether a bound is a whole number that Great Expectations, which makes doubles of them, would not keep."""
+    """Whether a bound is a whole number that would change as a double, which Great Expectations makes of it."""
     bounds = (rule.arguments.get(name) for name in BOUNDS)
     return rule.expectation == BETWEEN and any(type(bound) is int and abs(bound) > 2**53 for bound in bounds)
 
 
 def _holds(rule: Invariant) -> str:
-    # Pages show it. No column of a user is called so: it has blanks.
+    # The pages show this name. Its blanks keep it apart from users' columns.
     return f"rule {rule.name} holds"
 
 
@@ -286,7 +286,7 @@ def _about(rule: Invariant) -> str:
 def _told(
     asset: DataFrameAsset[Any], question: str, rows: DataFrame, rules: Mapping[int, Invariant], shown: int
 ) -> list[ExpectationValidationResult]:
-    """What Great Expectations finds, without a page."""
+    """The results of Great Expectations for some rules, without a page."""
     import great_expectations as gx
 
     if not rules:
@@ -300,10 +300,10 @@ def _told(
 def _completed(
     asset: DataFrameAsset[Any], asked: _Asked, results: Sequence[ExpectationValidationResult], shown: int
 ) -> list[ExpectationValidationResult]:
-    """With the rules about columns, and what failed together asked again, each by itself.
+    """The results, with those of the rules about columns, and with rules that failed together evaluated one by one.
 
-    Great Expectations counts many rules in one job. One that fails at a row, such as a cast, fails it for all of them,
-    and each is told the same. Unless examples are shown, what failed is told without values from here on.
+    Great Expectations evaluates many rules in one job. If one fails at a row, such as by a cast, the job fails, and all
+    of them report the same error. Unless examples are shown, errors contain no values from here on.
     """
     errors = {_number(said): _error_of(said.exception_info or {}) for said in results}
     alike = Counter(errors.values())
@@ -321,7 +321,7 @@ def _completed(
 
 
 def _not_judged(asked: _Asked, rules: Sequence[Invariant]) -> list[ExpectationValidationResult]:
-    """For the pages: rules that were not asked, as Great Expectations tells of those that failed within it."""
+    """Results, for the pages, of the rules that were not asked, as Great Expectations reports rules that failed."""
     from great_expectations.core.expectation_validation_result import ExpectationValidationResult
 
     return [
@@ -335,12 +335,12 @@ def _not_judged(asked: _Asked, rules: Sequence[Invariant]) -> list[ExpectationVa
 
 
 def _failed(error: str) -> dict[str, Any]:
-    """What Great Expectations keeps of a rule that failed, without a traceback."""
+    """What Great Expectations stores for a rule that failed, without a traceback."""
     return {"raised_exception": True, "exception_message": error, "exception_traceback": ""}
 
 
 def _put_into(result: ExpectationSuiteValidationResult, results: list[ExpectationValidationResult]) -> None:
-    """All that was found, and how many of it hold, into what a page is made from."""
+    """Put all results, with their statistics, into the result from which a page is made."""
     from great_expectations.validator.validation_statistics import calc_validation_statistics
 
     counted = calc_validation_statistics(results)._asdict()
@@ -352,7 +352,7 @@ def _expectations(rules: Mapping[int, Invariant]) -> list[Any]:
 
 
 def _expectation(rule: Invariant, number: str) -> Any:
-    """The expectation's object; its number finds the rule again, since results come in another order."""
+    """The Great Expectations object of a rule. Its number leads back to the rule: results come in another order."""
     import great_expectations.expectations as gxe
     from great_expectations.expectations.row_conditions import Column
 
@@ -376,8 +376,8 @@ def _expectation(rule: Invariant, number: str) -> Any:
         raise ConfigurationError(f"{kind}: {_flat(error)}") from None
     bounds = {name: getattr(made, name) for name in BOUNDS if name in arguments}
     if any(isinstance(bound, datetime) for bound in bounds.values()):
-        # A text that it took for an instant would be one of the machine's time zone; and it compares the bounds with
-        # each other, which Python refuses of an instant and a day.
+        # It reads a text as an instant in the machine's time zone; and it compares the bounds with each other, which
+        # Python refuses for an instant and a day.
         for name, bound in bounds.items():
             setattr(made, name, as_instant(bound) if isinstance(bound, date) else bound)
     return made
@@ -400,14 +400,14 @@ def _flat(error: Exception) -> str:
 
 
 def _unjudged(asked: _Asked, rules: Sequence[Invariant], error: str) -> list[Verdict]:
-    """Something went wrong with all rules; of some it was known before that they cannot be judged."""
+    """Verdicts after an error that concerns all rules; a rule that had an error before keeps that one."""
     return _verdicts((), rules, {**dict.fromkeys(range(len(rules)), error), **asked.errors})
 
 
 def _verdicts(
     results: Sequence[ExpectationValidationResult], rules: Sequence[Invariant], errors: Mapping[int, str]
 ) -> list[Verdict]:
-    """In the order of the rules."""
+    """The verdicts, in the order of the rules."""
     found = {_number(said): said for said in results}
     return [
         Verdict(rule.name, rule.said, False, None, errors[number])
@@ -418,7 +418,7 @@ def _verdicts(
 
 
 def _number(said: Any) -> int:
-    """Which rule a result is about."""
+    """The number of the rule that a result is about."""
     return int(said.expectation_config.meta["rule"])
 
 
@@ -430,12 +430,12 @@ def _verdict(rule: Invariant, said: Any) -> Verdict:
 
 
 def _error_of(info: Mapping[str, Any]) -> str | None:
-    """The first line of what went wrong inside."""
+    """The first line of an error inside Great Expectations; None if there was none."""
     text = _text_of(info)
     return None if text is None else first_line(text) or "no reason was given"
 
 
 def _text_of(info: Mapping[str, Any]) -> str | None:
-    """What went wrong inside: told flat, or nested by the metric that failed."""
+    """The text of an error, which stands at the top level or below the metric that failed; None if there was none."""
     parts = [info, *(part for part in info.values() if isinstance(part, Mapping))]
     return next((str(part.get("exception_message") or "") for part in parts if part.get("raised_exception")), None)

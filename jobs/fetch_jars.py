@@ -23,7 +23,7 @@ from jobs.session import DELTA
 
 @dataclass(frozen=True)
 class Wanted:
-    """One package and what is kept of it: jars whose name has one of ``needed``, in ``folder`` below the given one."""
+    """A package, and what to keep of it: jars whose name contains one of ``needed``, in the subfolder ``folder``."""
 
     package: str
     needed: tuple[str, ...]
@@ -31,14 +31,14 @@ class Wanted:
     excluded: str | None = None
 
 
-#: What Delta needs beside Spark's own jars.
+#: What Delta needs besides Spark's own jars.
 _NEEDED: Final = ("delta-spark", "delta-storage", "delta-kernel", "unitycatalog")
 _TOKENS: Final = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
-#: What to resolve, by what it is for. Spark's own jars have the rest of each package's dependencies.
+#: What to resolve for each purpose. Spark's own jars include the rest of each package's dependencies.
 WANTED: Final[dict[str, tuple[Wanted, ...]]] = {
     "delta": (Wanted(DELTA, _NEEDED),),
     "kafka": (
-        # Mirrors lack the token provider's 4.2.0. It serves delegation tokens and is the same since 4.0.0.
+        # Mirrors lack version 4.2.0 of the token provider. It serves delegation tokens and is unchanged since 4.0.0.
         Wanted(
             "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
             ("spark-sql-kafka", "kafka-clients", "commons-pool2"),
@@ -52,10 +52,10 @@ WANTED: Final[dict[str, tuple[Wanted, ...]]] = {
 
 
 def fetch(folder: Path, wanted: Wanted) -> list[Path]:
-    """Resolve one package and copy the needed jars to their folder; once per process, since Java reads it at its start.
+    """Resolve one package and copy the needed jars to their folder. Once per process: Java resolves only at its start.
 
     Returns:
-        The jars that are there now.
+        The jars that are now in the folder.
     """
     goal = folder / wanted.folder
     goal.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def fetch(folder: Path, wanted: Wanted) -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    """Fetch what is named; 1 if some package could not be resolved."""
+    """Fetch the named jars; exit code 1 if a package could not be resolved."""
     said = _asked(arguments)
     folder: Path = said.folder
     spawn = multiprocessing.get_context("spawn")
@@ -93,7 +93,7 @@ def main(arguments: list[str]) -> int:
 def _asked(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where to put the jars")
-    # Not by choices: then some versions of argparse refuse to be given none.
+    # Without ``choices``, with which some versions of argparse refuse an empty list.
     parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(WANTED)} (default: delta)")
     said = parser.parse_args(arguments)
     unknown = [name for name in said.names if name not in WANTED]

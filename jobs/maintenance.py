@@ -1,7 +1,7 @@
 """Maintains an application's tables: checks invariants, deletes expired history, compacts, removes old files.
 
-It can run next to the stream, in another process or in a thread (:func:`beside`): it either conflicts with no batch, or
-the batch retries.
+It can run beside the stream, in another process or in a thread (:func:`beside`): its commits do not conflict with those
+of a batch, or the batch retries.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from versioned.table import VersionedTable
 from versioned.table_details import is_missing
 
 _LOG: Final = logging.getLogger(__name__)
-#: All but versioned tables are compacted from this many files on.
+#: Tables other than versioned ones are compacted once they have this many files.
 _MANY_FILES: Final = 16
 _A_SECOND: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What was done with one table; ``broken`` counts rows per broken invariant, ``failed`` tells why it was not done.
+    """What was done with one table.
 
-    ``held_back`` tells which silent scope holds the purge back.
-    The other tables are looked after all the same.
+    ``broken`` counts rows per broken invariant. ``failed`` says why upkeep of the table failed; that does not affect
+    other tables. ``held_back`` names the silent scope that holds back the purge.
     """
 
     table: str
@@ -73,29 +73,29 @@ def maintain(
     stop: Event | None = None,
     targets: Sequence[TableRef] | None = None,
 ) -> list[Upkeep]:
-    """Look after each table in turn. A table with broken rows is reported and otherwise left as it is.
+    """Maintain each table in turn. A table with broken rows is reported and otherwise left as it is.
 
-    What goes wrong with one of them is raised when the others were looked after; of several the first.
+    An error at one table is raised once the others have been maintained; of several errors, the first.
 
-    With ``every`` in the settings it is done again and again, until ``stop`` is set. Tables that are not there, as
-    before the first batch of a stream, are then told in the log, and looked for in each pass.
+    With ``every`` in the settings, this is repeated until ``stop`` is set. Errors are then logged. Tables that do not
+    exist, as before the first batch of a stream, are logged as well, and looked for in each pass.
 
     Args:
         spark: The session.
         settings: What to do.
-        work: The folder that ``root`` lies below.
-        on_table: Told after each table.
-        stop: Ends upkeep that is repeated; the pass that is under way ends first.
-        targets: The tables that the settings name, if they were looked for already; with ``every`` they are looked for
-            in each pass.
+        work: The work folder, which a relative ``root`` is below.
+        on_table: Called after each table.
+        stop: Ends repeated upkeep, after the current pass.
+        targets: The tables that the settings name, if they have been looked for already; not used with ``every``, where
+            each pass looks for them.
 
     Returns:
         What the last pass did.
 
     Raises:
-        ConfigurationError: there are no such tables (without ``every``), or the work folder has a scheme.
+        ConfigurationError: a table does not exist (without ``every``), or the work folder has a scheme.
         RetentionError: ``retain`` is shorter than what a replay or the table's own properties need. With ``every`` it
-            is logged and told of its table when it happens, and raised at the end if the last pass met it.
+            is logged and reported for its table when it occurs, and raised at the end if it occurred in the last pass.
     """
     told, stopped, missing = on_table or (lambda _kept: None), stop or Event(), None
     if settings.every is None:
@@ -108,7 +108,7 @@ def maintain(
     while True:
         before, (there, missing) = missing, those_there(settings, work, lambda: spark)
         missing = missing or missing_there(spark, there)
-        if missing not in (None, before):  # Once, not in every pass: the stream may make it yet.
+        if missing not in (None, before):  # Once, not in every pass: the stream may still create them.
             _LOG.warning("Upkeep leaves out what is not there, and looks for it in each pass: %s", missing)
         refused = list[RetentionError]()
         kept = _pass(there, told, partial(_try_to_look_after, spark, settings, refused))
@@ -125,28 +125,28 @@ def beside(
     work: Path,
     on_table: Callable[[Upkeep], None] | None = None,
 ) -> Iterator[None]:
-    """Upkeep in a thread of this process, pass after pass, as long as the block lasts.
+    """Run upkeep in a thread of this process, pass after pass, for as long as the block lasts.
 
-    What goes wrong is logged when it happens; what ends the upkeep is raised when the block ends.
+    Errors are logged when they occur; an error that ends the upkeep is raised when the block ends.
 
     Args:
-        spark: The session; the thread has one of its own, so that no setting of a write leaks to another.
-        settings: What to do; ``every`` is the pause between passes, one second if it says none.
-        work: The folder that ``root`` lies below.
-        on_table: Told after each table, from the thread.
+        spark: The session. The thread uses one of its own, so that settings for one write do not leak into another.
+        settings: What to do; ``every`` is the pause between passes, one second if not given.
+        work: The work folder, which a relative ``root`` is below.
+        on_table: Called after each table, from the thread.
 
     >>> with beside(spark, settings, work):                              # doctest: +SKIP
     ...     app.run("10 seconds")
     """
     repeated = settings if settings.every is not None else settings.model_copy(update={"every": _A_SECOND})
     stop, failed = Event(), list[BaseException]()
-    own = _session_beside(spark)  # Here, since what goes wrong in the thread is raised as late as the block ends.
+    own = _session_beside(spark)  # Here, since an error in the thread is raised only when the block ends.
 
     def run() -> None:
         try:
             maintain(own, repeated, work, on_table, stop)
         except BaseException as error:
-            # The block may last for months: whoever watches the stream is told now.
+            # Log it now, for whoever watches the stream: the block may last for months.
             _LOG.error("Upkeep beside the stream has ended: %s", line_of(error), exc_info=error)
             failed.append(error)
 
@@ -186,13 +186,13 @@ def _is_last(stopped: Event, pause: timedelta) -> bool:
 def _try_to_look_after(
     spark: SparkSession, settings: MaintainSettings, refused: list[RetentionError], target: TableRef
 ) -> Upkeep:
-    """As :func:`_look_after_anyway`; what goes wrong is logged: it ends neither the pass nor the stream."""
+    """As :func:`_look_after_anyway`, but errors are logged, and end neither the pass nor the stream."""
     failed = list[Exception]()
     kept = _look_after_anyway(spark, settings, failed, target)
     for error in failed:
         if isinstance(
             error, RetentionError
-        ):  # no other try mends it: somebody has to change the settings, or the table's
+        ):  # a retry does not help: somebody has to change the settings, or the table's
             _LOG.error("Upkeep of %s is refused: %s", kept.table, error)
             refused.append(error)
         else:
@@ -203,10 +203,10 @@ def _try_to_look_after(
 def _look_after_anyway(
     spark: SparkSession, settings: MaintainSettings, failed: list[Exception], target: TableRef
 ) -> Upkeep:
-    """As :func:`_look_after`; what goes wrong with one table is kept, so that the others are looked after."""
+    """As :func:`_look_after`, but an error is added to ``failed``, so that the other tables are maintained."""
     try:
         return _look_after(spark, settings, target)
-    except Exception as error:  # Spark's own kinds, and Py4J's for what Spark does not know to wrap
+    except Exception as error:  # Spark's own errors, and those that Py4J raises where Spark wraps none
         failed.append(error)
         return Upkeep(name_of(target), False, failed=line_of(error))
 
@@ -215,7 +215,7 @@ def _look_after(spark: SparkSession, settings: MaintainSettings, target: TableRe
     started = time.monotonic()
     name, done = name_of(target), []
     if is_missing(spark, target):
-        return Upkeep(name, False)  # It is being made, or its making was cut off.
+        return Upkeep(name, False)  # It is being created, or its creation was interrupted.
     try:
         table = VersionedTable.open(spark, target)
     except NotAVersionedTableError:
@@ -226,10 +226,11 @@ def _look_after(spark: SparkSession, settings: MaintainSettings, target: TableRe
     if table is not None and settings.verify:
         report = table.verify()
         rows, broken = report.rows, {rule: count for rule, count in report.broken.items() if count}
-    # What is broken is evidence: nothing of it is removed before somebody has looked.
+    # Broken rows are evidence: remove nothing before somebody has looked at them.
     if not broken:
         if table is not None and (settings.purge or settings.optimize or settings.vacuum):
-            # The commits that tell them may be gone once nobody but others writes: a purge would go by the rows alone.
+            # Once only foreign writers commit, the commits with the stream times may be cleaned away, and a purge would
+            # have only the rows to go by.
             keep_told_times(spark, target, table.spec)
         if settings.purge:
             held_back = None if table is None else table.spec.held_back_by(table.stream_times())

@@ -1,7 +1,7 @@
 """Functions of Python modules that settings name as ``module:function``.
 
-A module is searched for as Python finds modules, and otherwise next to the settings file. A module found there is not
-an installed package: Spark's workers cannot import it, so its functions are sent to them by value.
+A module is looked up as Python does, and then next to the settings file. A module found there is not an installed
+package: Spark's workers cannot import it, so its functions are sent to them by value.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pyspark import cloudpickle
 from versioned.errors import ConfigurationError
 from versioned.given import near
 
-#: Folders of settings that were read, the newest first.
+#: Folders of the settings files read so far, the newest first.
 _BESIDE: Final[list[Path]] = []
-#: Those of them that Python looks into for no other reason: they are the last on its path, in this order.
+#: Those of them that are on Python's path for this reason only: they are the last on it, in this order.
 _ADDED: Final[list[Path]] = []
 
 
 def look_beside(config: Path) -> None:
-    """From now on, find modules in the folder of a settings file as well, if they are nowhere else.
+    """From now on, also find modules in the folder of a settings file, if they are nowhere else.
 
-    The folder of the newest settings comes before those of others: two jobs may each have a module of one name.
+    The folder of the newest settings comes before the others: two jobs may each have a module of the same name.
     """
     folder = config.resolve().parent
     if _BESIDE[:1] == [folder]:
@@ -36,7 +36,7 @@ def look_beside(config: Path) -> None:
     _BESIDE[:] = [folder, *(other for other in _BESIDE if other != folder)]
     if folder not in _ADDED and str(folder) in sys.path:
         _forget_others(folder)
-        return  # It is found anyway, in the place that somebody gave it.
+        return  # It is on the path already, at a place that somebody chose.
     sys.path[:] = [place for place in sys.path if place not in map(str, _ADDED)]
     _ADDED[:] = [each for each in _BESIDE if each == folder or each in _ADDED]
     sys.path.extend(map(str, _ADDED))
@@ -44,8 +44,8 @@ def look_beside(config: Path) -> None:
 
 
 def _forget_others(folder: Path) -> None:
-    """Forget modules of other folders of settings under names that this one has a module for."""
-    # A process that reads many files of settings has thousands of modules: few of them share a name with the folder's.
+    """Forget imported modules of other settings folders if this folder has a module of the same name."""
+    # A process that reads many settings files has thousands of modules; few share a name with one of the folder.
     here = {entry.stem for entry in folder.glob("*") if entry.is_dir() or entry.suffix == ".py"}
     others = [other for other in _ADDED if other != folder]
     for name, module in list(sys.modules.items()):
@@ -54,16 +54,17 @@ def _forget_others(folder: Path) -> None:
 
 
 def _is_of(module: ModuleType, name: str, folder: Path) -> bool:
-    """Whether a module was found from a folder, and not as a part of something above it."""
+    """Whether a module was imported from a folder, and not as a part of a package above it."""
     file, place = getattr(module, "__file__", None), folder.joinpath(*name.split("."))
     return file is not None and Path(file) in (place.with_suffix(".py"), place / "__init__.py")
 
 
 def named_function(name: str) -> Callable[..., Any]:
-    """The function of that name; its module is found as Python finds modules.
+    """The function that ``module:function`` names; its module is imported.
 
     Raises:
-        ConfigurationError: there is no such function, its module fails, or it is one of Python's own library.
+        ConfigurationError: there is no such function, its module cannot be imported, or it belongs to Python's own
+            library.
 
     >>> named_function("jobs.quickstart_plan:build").__name__
     'build'
@@ -87,7 +88,7 @@ def named_function(name: str) -> Callable[..., Any]:
 
 
 def fault_of(error: BaseException) -> str:
-    """What an error in a user's code says: its kind, its words, and the line beside the settings that it came from.
+    """An error in a user's code in one text: its class, its message, and the line next to the settings that raised it.
 
     >>> fault_of(ZeroDivisionError("division by zero"))
     'ZeroDivisionError: division by zero'
@@ -102,12 +103,12 @@ def _imported(module: str, name: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise ConfigurationError(f"{name} is not there: {error}{_instead(module, '.')}") from error
-    except (Exception, SystemExit) as error:  # whatever a user's module does when it is imported
+    except (Exception, SystemExit) as error:  # a user's module may raise anything when it is imported
         raise ConfigurationError(f"{name} cannot be imported: {fault_of(error)}") from error
 
 
 def _instead(module: str, end: str = "") -> str:
-    """What Python found under a name that a module or package beside the settings has as well, behind an ``end``."""
+    """After ``end``, a hint that another module hides the one of the same name next to the settings; empty if not."""
     first = module.partition(".")[0]
     file = getattr(sys.modules.get(first), "__file__", None)
     own = [place for folder in _BESIDE for place in (folder / first, folder / f"{first}.py") if place.exists()]
@@ -131,7 +132,7 @@ def check_function_name(name: str) -> str:
     """Refuse functions of Python's own library, such as ``os:system``: settings name functions of plans only.
 
     Raises:
-        ConfigurationError: it is one of those.
+        ConfigurationError: the name is of such a function.
     """
     if name.split(":")[0].split(".")[0] in sys.stdlib_module_names:
         raise ConfigurationError(f"{name} belongs to Python itself. Name a function of your own module.")

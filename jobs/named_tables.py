@@ -25,7 +25,7 @@ _NO_ROOT: Final = (
     "s3a://bucket/tables/prices."
 )
 
-#: The session, made when it is asked for: names alone need none.
+#: Creates the session on demand: names alone need none.
 SessionMaker = Callable[[], SparkSession]
 
 
@@ -46,17 +46,18 @@ class NamedTables(Strict):
 
 
 def tables_of(named: NamedTables, work: Path, session: SessionMaker) -> list[TableRef]:
-    """The tables that settings name, in their order; whether those of a catalog are there, only Spark can tell, and of
-    those with an address as well.
+    """The tables that settings name, in their order.
+
+    Whether named tables of a catalog, or with an address, exist is not checked: only Spark knows (:func:`check_there`).
 
     Args:
         named: The settings.
-        work: The folder that ``root`` lies below.
-        session: Asked for where the root is an address and no tables are named: then Spark lists them.
+        work: The work folder, which a relative ``root`` is below.
+        session: Called if Spark has to list the tables: none are named, and the root is an address or a schema.
 
     Raises:
-        ConfigurationError: there is none below the root, or not one of these names; or no root where one is needed; or
-            its tables cannot be listed.
+        ConfigurationError: there are no tables below the root, or none of a given name; a root is needed and not given;
+            or the tables cannot be listed.
     """
     found, missing = those_there(named, work, session)
     if missing is not None:
@@ -65,11 +66,11 @@ def tables_of(named: NamedTables, work: Path, session: SessionMaker) -> list[Tab
 
 
 def those_there(named: NamedTables, work: Path, session: SessionMaker) -> tuple[list[TableRef], str | None]:
-    """As :func:`tables_of`, and what is said if there are none below the root, or not all, or they cannot be listed.
+    """The tables as of :func:`tables_of`, and an error message if any are missing or cannot be listed, else None.
 
     Raises:
-        ConfigurationError: there is no root where one is needed, or the work folder has a scheme; or a name is a path,
-            though the root is an address.
+        ConfigurationError: a root is needed and not given; the work folder has a scheme; or a name is a path, though
+            the root is an address.
     """
     schema = None if named.root is None else catalog_schema_of(named.root)
     if schema is not None:
@@ -91,7 +92,7 @@ def those_there(named: NamedTables, work: Path, session: SessionMaker) -> tuple[
     else:
         try:
             there = {name: f"{root.rstrip('/')}/{name}" for name in names_below(session(), TableRef.parse(root))}
-        except Exception as error:  # whatever the store, or Spark without its classes, says
+        except Exception as error:  # any error of the store, or of Spark without its classes
             return [], (
                 f"root: the tables below {root} cannot be listed ({line_of(error)}). Mend that; or name them: "
                 "tables: [prices, orders]."
@@ -102,7 +103,7 @@ def those_there(named: NamedTables, work: Path, session: SessionMaker) -> tuple[
 
 
 def _of_schema(named: NamedTables, schema: TableRef, session: SessionMaker) -> tuple[list[TableRef], str | None]:
-    """Those that a schema has, but for views; or those of these names, which only Spark can look for."""
+    """The tables of a schema, without views; or the named ones, unchecked, since only Spark knows if they exist."""
     is_whole = [_is_of_catalog(name, None) or _is_address(name) for name in named.tables]
     given = (_parsed(name) if whole else schema.child(name) for name, whole in zip(named.tables, is_whole, strict=True))
     if named.tables:
@@ -115,7 +116,7 @@ def _of_schema(named: NamedTables, schema: TableRef, session: SessionMaker) -> t
 
 
 def check_there(spark: SparkSession, targets: Sequence[TableRef]) -> None:
-    """Refuse tables that only Spark can look for, and that it does not find: of the catalog, or with an address.
+    """Refuse tables of a catalog, or with an address, that Spark does not find.
 
     Raises:
         ConfigurationError: naming them.
@@ -126,7 +127,7 @@ def check_there(spark: SparkSession, targets: Sequence[TableRef]) -> None:
 
 
 def missing_there(spark: SparkSession, targets: Sequence[TableRef]) -> str | None:
-    """What is said of those that :func:`check_there` refuses; None if it refuses none."""
+    """The message about tables that :func:`check_there` refuses; None if there are none."""
     asked = [target for target in targets if target.path is None or has_scheme(target.path)]
     missing = [target for target in asked if is_missing(spark, target)]
     names = [str(target) for target in missing if target.path is None]
@@ -137,7 +138,7 @@ def missing_there(spark: SparkSession, targets: Sequence[TableRef]) -> str | Non
 
 
 def name_of(target: TableRef) -> str:
-    """What a table is called in what a command tells of it.
+    """The name of a table in the output of a command.
 
     >>> name_of(TableRef.parse("/data/prices-eu")), name_of(TableRef.parse("sales.prices"))
     ('prices_eu', 'sales.prices')
@@ -146,7 +147,7 @@ def name_of(target: TableRef) -> str:
 
 
 def names_of(targets: Sequence[TableRef]) -> list[str]:
-    """As :func:`name_of`, each name once: folders that differ only in signs are called as they are.
+    """As :func:`name_of`, each name once: tables that would share one go by their folder's name, or by their place.
 
     >>> names_of([TableRef.parse(f"/data/{name}") for name in ("prices-eu", "prices_eu", "sold-eu")])
     ['prices-eu', 'prices_eu', 'sold_eu']
@@ -173,12 +174,12 @@ def _is_of_catalog(name: str, root: str | None) -> bool:
 
 
 def _is_address(name: str) -> bool:
-    # As it is, or as SQL writes it, delta.`s3a://bucket/prices`.
+    # Plain, or as SQL writes it, delta.`s3a://bucket/prices`.
     return "/" in name and has_scheme(str(TableRef.parse(name)))
 
 
 def _missing(root: str, there: Collection[str], names: list[str]) -> str | None:
-    """What is said if there are no tables in a folder, or not all of these names."""
+    """The message if a root has no tables, or not all of these names; None if it has."""
     if not there:
         return f"root: there are no tables below {root}. Run the job first, or name another folder."
     missing = [name for name in names if name not in there]

@@ -28,7 +28,7 @@ FunctionName = Annotated[
 
 def _readable(names: tuple[str, ...], *, field: bool = False) -> Callable[[Any], Any]:
     def check(said: Any) -> Any:
-        # Faults of one expression are found with those of all others, before any step is built.
+        # Parse now, so that the faults of all expressions are found together, before any step is built.
         parse_expression(said, names, field=field)
         return said
 
@@ -71,7 +71,7 @@ JoinedRow = Annotated[
     Annotated[dict[str, SideExpression], Field(min_length=1), Tag("fields")] | Annotated[SideExpression, Tag("one")],
     Discriminator(_row_form),
 ]
-#: A key: a row, or a list of the fields of the value that it is made of.
+#: A key: a row, or a list of the value's fields that make it up.
 KeyOf = Annotated[
     Annotated[dict[str, Expression], Field(min_length=1), Tag("fields")]
     | Annotated[Names, Field(min_length=1), Tag("list")]
@@ -80,7 +80,7 @@ KeyOf = Annotated[
 ]
 
 
-#: What a byte bound counts: the whole record, its value, or what a function says of a row (key, value, ts_us).
+#: What a byte bound counts: the whole record, its value, or what a function of a row (key, value, ts_us) returns.
 SizeOf = Annotated[
     Annotated[Literal["record", "value"], Tag("named")] | Annotated[FunctionName, Tag("function")],
     Discriminator(_size_form),

@@ -1,6 +1,6 @@
 """Folders and files in settings: below the program's work folder, unless they are absolute or have a scheme.
 
-Places that Spark reads and writes may have a scheme, ``s3a://bucket/tables``; places that a program itself reads may
+Places that Spark reads or writes may have a scheme, ``s3a://bucket/tables``; places that a program itself opens may
 not.
 """
 
@@ -17,19 +17,19 @@ from streams.spark.reader_options import FILES
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 
-#: What a root begins with that is a schema of a catalog: a folder's name may have dots as well.
+#: The prefix of a root that is a schema of a catalog. Dots do not tell: a folder's name may have them as well.
 _CATALOG: Final = "catalog:"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-#: What Spark takes for a pattern in the path of a reader.
+#: Characters that Spark reads as a pattern in the path of a reader.
 _PATTERN: Final = re.compile(r"[\\{}\[\]*?]")
-#: With a slash behind it: the name of a folder below the work folder may have a colon.
+#: A scheme, with a slash after it: the name of a folder below the work folder may have a colon.
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-#: What stands behind two slashes is the name of a machine, of which Hadoop's files of this machine have none.
+#: Two slashes are followed by a host name, which paths in Hadoop's local file system do not have.
 _OF_A_MACHINE: Final = re.compile(r"file://[^/]", re.IGNORECASE)
 
 
 def check_place(value: str) -> str:
-    """Refuse paths that climb out of their folder, and names that hide something.
+    """Refuse paths that are empty, climb out of their folder, contain control characters, or name a host.
 
     Raises:
         ValueError: saying what is not allowed.
@@ -54,7 +54,7 @@ def check_place(value: str) -> str:
 
 
 def has_scheme(place: str) -> bool:
-    """Whether a place says its file system: it is nobody's to change.
+    """Whether a place names its file system, and so is to be used as it is.
 
     >>> has_scheme("s3a://bucket/prices"), has_scheme("dbfs:/mnt/prices"), has_scheme("/data/prices")
     (True, True, False)
@@ -63,7 +63,7 @@ def has_scheme(place: str) -> bool:
 
 
 def below(work: Path, place: str) -> str:
-    """A place as Spark takes it: below the work folder, unless it is absolute or has a scheme.
+    """A place in the form for Spark: below the work folder, unless it is absolute or has a scheme.
 
     >>> below(Path("flights"), "tables"), below(Path("flights"), "s3a://bucket/tables")
     ('flights/tables', 's3a://bucket/tables')
@@ -72,19 +72,19 @@ def below(work: Path, place: str) -> str:
 
 
 def catalog_schema_of(root: str) -> TableRef | None:
-    """The schema of a catalog that a root names; None if it is a folder or an address, as of :func:`of_catalog`."""
+    """The schema of a catalog that a root names, as by :func:`of_catalog`; None if it is a folder or an address."""
     return of_catalog(root, "a schema, such as main.shop")
 
 
 def of_catalog(place: str, meant: str) -> TableRef | None:
-    """What a place names in a catalog; None if it is a folder or an address.
+    """The table or schema that a place names in a catalog; None if it is a folder or an address.
 
     Args:
-        place: May begin with ``catalog:``.
-        meant: What it may name there, with an example.
+        place: The place; a name in a catalog begins with ``catalog:``.
+        meant: What it may name there, with an example; for the error message.
 
     Raises:
-        ConfigurationError: it is no name of one.
+        ConfigurationError: what follows ``catalog:`` is not a name.
 
     >>> of_catalog("catalog:main.shop", "a schema"), of_catalog("main.shop", "a schema")
     (TableRef(path=None, parts=('main', 'shop')), None)
@@ -98,12 +98,12 @@ def of_catalog(place: str, meant: str) -> TableRef | None:
 
 
 def check_root(value: str) -> str:
-    """As :func:`check_place`, of a root that may be a schema of a catalog."""
+    """As :func:`check_place`, for a root, which may also be a schema of a catalog."""
     return check_place(value) if catalog_schema_of(value) is None else value
 
 
 def root_of(work: Path, root: str) -> str:
-    """A root as an application takes it: the name of a schema, or a folder as of :func:`below`.
+    """A root in the form for an application: the name of a schema, or a place as of :func:`below`.
 
     >>> root_of(Path("flights"), "catalog:main.shop"), root_of(Path("flights"), "main.shop")
     ('main.shop', 'flights/main.shop')
@@ -115,7 +115,8 @@ def root_of(work: Path, root: str) -> str:
 def to_read(work: Path, place: str, form: str) -> str:
     """A place, as of :func:`below`, for Spark's reader of a format.
 
-    Those of files read a pattern: a folder or a file that is there is meant by its name.
+    Readers of files treat a path as a pattern. The path of an existing file or folder is escaped, so that it means just
+    that.
 
     >>> to_read(Path("none"), "orders [1]", "json"), to_read(Path("none"), "s3a://bucket/2026-*", "json")
     ('none/orders [1]', 's3a://bucket/2026-*')
@@ -126,7 +127,7 @@ def to_read(work: Path, place: str, form: str) -> str:
 
 
 def check_local(value: str) -> str:
-    """Refuse a place with a scheme where a program looks for files itself.
+    """Refuse a place with a scheme, for files that a program opens itself.
 
     Raises:
         ValueError: it has one.
@@ -137,13 +138,13 @@ def check_local(value: str) -> str:
 
 
 def work_folder(work: Path) -> Path:
-    """The work folder, which is one of this machine; addresses of object stores go into the settings.
+    """The work folder, which must be on this machine; addresses of object stores go into the settings.
 
     Raises:
         ConfigurationError: it has a scheme.
     """
     if has_scheme(str(work)):
-        # Not the address itself: a path has one slash where it had two.
+        # Do not quote the address itself: the path has one slash where it had two.
         scheme = str(work).partition(":")[0]
         raise ConfigurationError(
             f'--work begins with "{scheme}:", and the work folder is one of this machine, without a scheme. Addresses '
@@ -153,10 +154,11 @@ def work_folder(work: Path) -> Path:
 
 
 def check_writable(option: str, place: Path, *, is_folder: bool = False) -> None:
-    """Refuse a file, or a folder, that cannot be written: before the work whose result is to go there.
+    """Refuse a file, or a folder, that cannot be written, before the work whose result is to go there.
 
     Raises:
-        ConfigurationError: it is the other of both, or neither it nor what is above it may be written.
+        ConfigurationError: it is a folder and not a file, or the reverse; or it, or if it does not exist the nearest
+            folder above it, may not be written.
     """
     try:
         there = next(up for up in (place, *place.absolute().parents) if up.exists())

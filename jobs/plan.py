@@ -1,6 +1,6 @@
 """Turns a plan declared in settings into a topology: each step is one call of the DSL.
 
-Steps may be in any order; each is built after the steps that it reads.
+Steps may come in any order; each is built after the steps it reads.
 
 >>> from jobs.plan_settings import steps_of
 >>> steps = steps_of({
@@ -29,7 +29,7 @@ from streams.kstream import KStream
 from streams.ktable import GlobalKTable, KTable
 from streams.topology import StreamsBuilder, Topology
 
-#: What a step gives: nothing if it is a sink.
+#: What a step results in: None if it is a sink.
 Handle = KStream | KTable | GlobalKTable | None
 _Maker = Callable[[StreamsBuilder, str, Any, list[Any]], Handle]
 
@@ -41,9 +41,9 @@ def build(plan: Mapping[str, Any]) -> Topology:
         plan: Steps by name, as :func:`jobs.plan_settings.steps_of` reads them.
 
     Raises:
-        ConfigurationError: a step that reads nothing known, or itself, or has options that do not go with what it
-            reads; the message names the path.
-        TopologyError: a plan that can never work; the message names the step.
+        ConfigurationError: a step reads an unknown step, or itself, or has options that do not go with what it reads;
+            the message names the path.
+        TopologyError: the plan can never work; the message names the step.
     """
     steps = _Steps(plan)
     for name in plan:
@@ -60,7 +60,7 @@ class _Steps:
         self._made: dict[str, Handle] = {}
 
     def make(self, name: str, readers: tuple[str, ...]) -> Handle:
-        """What a step gives; ``readers`` are the steps that wait for it."""
+        """Build a step, unless it is built already; ``readers`` are the steps that wait for it."""
         if name not in self._made:
             step = self._plan[name]
             parents = [
@@ -161,7 +161,7 @@ def _to_latest(_builder: StreamsBuilder, name: str, _step: said.LatestStep, pare
 
 
 def _stream_or_table(name: str, step: Any, parents: list[Any]) -> tuple[Any, dict[str, Any]]:
-    """The parent, and the options of an operation that streams and tables have; only tables are stored."""
+    """The parent, and the options of an operation that both streams and tables have; only tables take a store."""
     parent = _either(parents)
     if isinstance(parent, KTable):
         return parent, {"materialized": store_of(step.store), "name": name}

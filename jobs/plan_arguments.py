@@ -1,7 +1,7 @@
 """Arguments of a function that builds a plan: converts ``plan_settings`` to what the function takes.
 
-Text that reads as a duration becomes one. Environment variables and ``--set`` give only text, so the annotation of a
-parameter decides whether such a text is a number or a boolean.
+Text that looks like a duration becomes one. Environment variables and ``--set`` provide only text, so a parameter's
+annotation decides whether such text is a number, or true or false.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from jobs.yaml_file import kind_in_words
 from versioned.durations import duration
 from versioned.errors import ConfigurationError
 
-#: A duration, or a slip in one such as "10 minuets": as text, a plan would tell of it late, or never.
+#: A duration, or a misspelt one such as "10 minuets": if it were passed on as text, a plan would fail late, or never.
 _LIKE_A_DURATION: Final = re.compile(r"\s*(?:interval)?\s*(?:[+-]?\d+(?:\.\d+)?\s*[^\W\d]+[\s,]*)+", re.IGNORECASE)
-#: What a parameter may be annotated with to be told of a wrong value, and how that is called.
+#: Annotations for which wrong values are refused, and what they are called in messages.
 _WORDS: Final[dict[Any, str]] = {
     timedelta: 'a duration such as "10 minutes"',
     bool: "true or false",
@@ -59,10 +59,10 @@ PlanArgument = Annotated[timedelta | bool | int | float | str, BeforeValidator(_
 
 
 def arguments_of(function: Callable[..., Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as the function's annotations want them; without an annotation, as they are.
+    """The arguments, converted as the function's annotations want them; without an annotation, as they are.
 
     Raises:
-        ConfigurationError: the function has no such argument, or needs others, or one of another kind; names the path.
+        ConfigurationError: an argument is unknown, missing or of the wrong kind; the message names the path.
 
     >>> def build(size: timedelta, limit: int = 3, topic: str = "s"): ...
     >>> arguments_of(build, {"size": timedelta(hours=1), "limit": "5"})
@@ -96,7 +96,7 @@ def _check_names(function: Callable[..., Any], said: Mapping[str, Any]) -> None:
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         signature = inspect.signature(function, eval_str=True)
-    except Exception:  # An annotation is any code; one that cannot be read tells nothing.
+    except Exception:  # An annotation may be any code; if one cannot be evaluated, ignore them all.
         return {}
     return {name: parameter.annotation for name, parameter in signature.parameters.items()}
 
@@ -120,7 +120,7 @@ def _from_text(text: str, kinds: list[Any]) -> Any:
         try:
             return _FROM_TEXT[kind](text)
         except ConfigurationError:
-            if len(kinds) == 1:  # It tells what a duration is, and nothing else is wanted.
+            if len(kinds) == 1:  # The error explains durations, and nothing else is wanted.
                 raise
         except (LookupError, ValueError):
             continue

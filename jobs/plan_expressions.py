@@ -1,8 +1,8 @@
 """Expressions in settings: turns short text such as ``"value.delay > 15"`` into an expression of the DSL.
 
-The text is parsed with Python's grammar and never run: each part of it is either allowed and translated, or refused
-with a list of what is allowed. ``and``, ``or``, ``not``, ``in``, ``is None`` and ``a if c else b`` work here, in
-addition to everything in ``streams.functions``.
+The text is parsed with Python's grammar and never executed: each part is translated if it is on the list of what is
+allowed, and otherwise refused with that list. ``and``, ``or``, ``not``, ``in``, ``is None`` and ``a if c else b`` work
+here, besides everything in ``streams.functions``.
 
 >>> parse_expression("upper(value.city) if value.delay > 15 else None", ROW)
 case(value.delay > 15, upper(value.city), None)
@@ -30,14 +30,14 @@ from streams.field_checks import no_field
 from versioned.errors import ConfigurationError
 from versioned.given import close
 
-#: The rows that an expression over one record may use, and those of an expression over both sides of a join.
+#: The rows that an expression over one record may use, and those for an expression over both sides of a join.
 ROW: Final = ("key", "value")
 SIDES: Final = ("key", "left", "right")
-#: Which fields a row has, if the plan tells.
+#: The fields of each row; None where the plan does not show them.
 Known = Mapping[str, tuple[str, ...] | None]
 
 _LONGEST: Final = 4_000
-#: A field whose name Python's grammar takes for a word of its own.
+#: A field whose name is a keyword of Python.
 _WORD: Final = re.compile(rf"(\w+)\s*\.\s*({'|'.join(keyword.kwlist)})\b")
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     function.__name__: function
@@ -53,7 +53,7 @@ _BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.Mod: operator.mod,
 }  # fmt: skip
-#: Signs that Python binds before comparisons, so that ``a & b == c`` is ``(a & b) == c``: the words are to be written.
+#: Operators that Python binds before comparisons (``a & b == c`` is ``(a & b) == c``), and the words to write instead.
 _WORDS: Final[dict[type[ast.operator | ast.unaryop], tuple[str, str]]] = {
     ast.BitAnd: ("&", "and"), ast.BitOr: ("|", "or"), ast.Invert: ("~", "not"),
 }  # fmt: skip
@@ -65,7 +65,7 @@ _SYNTAX: Final = (
     "fields, constants, + - * / %, comparisons (== != < <= > >=), and or not, in (...), is None, a if c else b, "
     "functions"
 )
-#: How constants are called in YAML, JSON and SQL, in small letters, and what they are called here.
+#: What constants are called in YAML, JSON and SQL, in lower case, and what to write here.
 _CONSTANT_WORDS: Final = {
     "true": "Write True.",
     "false": "Write False.",
@@ -78,9 +78,9 @@ def parse_expression(said: Any, names: tuple[str, ...], known: Known | None = No
     """The expression that a text, or a plain constant of YAML, stands for.
 
     Args:
-        said: The text; a number, true, false or null means itself.
+        said: The text; a number, true, false or null stands for itself.
         names: The rows it may use.
-        known: Their fields; names of others are refused.
+        known: The fields of these rows, as far as they are known; other fields are refused.
         field: Whether a name alone is a field of the value.
 
     Raises:
@@ -108,7 +108,7 @@ def _tree(text: str) -> ast.expr:
         raise ConfigurationError(f"{len(text)} characters is too long for an expression (at most {_LONGEST}).")
     try:
         with warnings.catch_warnings():
-            # Python would print them: they are about its own source text, and name no setting.
+            # Python would print its warnings, which are meant for source code and name no setting.
             warnings.simplefilter("ignore")
             return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError) as error:
@@ -133,7 +133,7 @@ def _word_for(sign: ast.operator | ast.unaryop) -> str | None:
 
 
 def _options(right: ast.expr) -> list[ast.expr]:
-    """What stands behind ``in``: a list, or one constant, since Python takes ``('x')`` for ``'x'``."""
+    """What comes after ``in``: a list, or one constant, since Python reads ``('x')`` as ``'x'``."""
     if isinstance(right, (ast.Tuple, ast.List)):
         return right.elts
     number = right.operand if isinstance(right, ast.UnaryOp) and isinstance(right.op, ast.USub) else right
@@ -147,7 +147,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def written(row: str, name: str) -> str:
-    """How an expression names a field of a row.
+    """How to write a field of a row in an expression.
 
     >>> written("key", "tail"), written("key", "class")
     ('key.tail', 'key["class"]')
@@ -156,7 +156,7 @@ def written(row: str, name: str) -> str:
 
 
 class _Reader:
-    """Translates a syntax tree, piece by piece; constants stay plain until an operator takes them."""
+    """Translates a syntax tree, node by node; constants stay plain values until an operator uses them."""
 
     def __init__(self, names: tuple[str, ...], known: Known) -> None:
         self._names = names
@@ -176,7 +176,7 @@ class _Reader:
         }
 
     def read(self, node: ast.expr) -> Any:
-        """What a whole expression stands for."""
+        """Translate a whole expression."""
         made = self._read(node)
         if isinstance(made, functions.When):
             raise ConfigurationError("a chain of when(...) ends with .otherwise(...).")
@@ -224,7 +224,7 @@ class _Reader:
         if isinstance(node.op, ast.USub):
             value = node.operand.value if isinstance(node.operand, ast.Constant) else None
             if isinstance(value, (int, float)) and not isinstance(value, bool):
-                return _constant(-value)  # Not before it is negated: the least number has no positive twin.
+                return _constant(-value)  # Check it only once negated: the least number has no positive counterpart.
             return -self._expr(node.operand)
         if isinstance(node.op, ast.Not):
             return ~self._expr(node.operand)
@@ -277,7 +277,7 @@ class _Reader:
             if isinstance(given[name], Expr):
                 raise ConfigurationError(f"{ast.unparse(node)}: {name} is a constant.")
         made = function(*arguments, **named)
-        if not given:  # Of what takes any number, none is too few.
+        if not given:  # Functions of any number of arguments need at least one.
             raise ConfigurationError(f"{ast.unparse(node)}: give at least one value.")
         return made
 

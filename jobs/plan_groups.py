@@ -20,8 +20,8 @@ def aggregate(name: str, step: _Group, parent: KStream | KTable) -> KTable:
     """Aggregate the rows of a step.
 
     Raises:
-        ConfigurationError: an option does not go with what is aggregated; names the path.
-        TopologyError: a plan that can never work.
+        ConfigurationError: an option does not go with what is aggregated; the message names the path.
+        TopologyError: the plan can never work.
     """
     grouped = _stream(step, parent) if isinstance(parent, KStream) else _table(step, parent)
     options: dict[str, Any] = {
@@ -50,7 +50,7 @@ def _built_in(step: BuiltInStep, grouped: Any, parent: KStream | KTable, options
         options["output"] = step.output
     operands: list[Constant] = []
     if step.value is not None:
-        # A mapped group has other fields than its table.
+        # With group_value, the grouped rows have other fields than the table.
         operands = [operand_of("value", step.value) if step.group_value else row_of("value", step.value, parent.node)]
     elif step.op != "count":
         mapped = " group_value only makes the row that it is of." if step.group_value is not None else ""

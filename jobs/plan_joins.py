@@ -15,7 +15,8 @@ from streams.ktable import GlobalKTable, KTable
 from streams.nodes import Joined
 
 _COMMON: Final = {"op", "source", "other", "value"}
-#: By what stands left and right: what that is called, the operations, and the options beside the common ones.
+#: By the kinds of the left and the right side: what the join is called, its operations, and its options besides the
+#: common ones.
 _PAIRS: Final[dict[tuple[type, type], tuple[str, tuple[str, ...], tuple[str, ...]]]] = {
     (KStream, KTable): (
         "a stream with a table",
@@ -36,8 +37,8 @@ def join(name: str, step: JoinStep, left: Any, right: Any) -> KStream | KTable:
     """Join two steps.
 
     Raises:
-        ConfigurationError: the two cannot be joined, or an option does not go with them; names the path.
-        TopologyError: a plan that can never work.
+        ConfigurationError: the two cannot be joined, or an option does not go with them; the message names the path.
+        TopologyError: the plan can never work.
     """
     _check(step, left, right)
     joiner = joined_row_of("value", step.value, left.node, right.node)

@@ -29,10 +29,10 @@ from versioned.durations import Resolution, instant_us
 
 
 def store_of(store: AnyStore | None, *, windowed: bool = False) -> Materialized | None:
-    """How a step's table is stored; ``windowed`` tells whether the step makes windows.
+    """How a step's table is stored; ``windowed`` says whether the step makes windows.
 
     Raises:
-        ConfigurationError: a duration is not allowed, or a store of windows has none to keep.
+        ConfigurationError: a duration is not allowed, or a window store is given for a step without windows.
     """
     if store is None:
         return None
@@ -92,7 +92,7 @@ def join_windows_of(said: Within) -> JoinWindows:
         ConfigurationError: before and after together are negative, or the grace is.
     """
     with at("within"):
-        # One of the three is always given; before and after win over the difference.
+        # The settings ensure that the difference, or before and after, are given; the latter two win over it.
         windows = JoinWindows.of(said.difference or "0 seconds")
         if said.after is not None and said.before is not None:
             windows = JoinWindows.of(max(said.before, said.after)).before(said.before).after(said.after)
@@ -104,10 +104,10 @@ def join_windows_of(said: Within) -> JoinWindows:
 
 
 def suppressed_of(step: SuppressStep) -> Suppressed:
-    """What a suppression waits for.
+    """What a suppression step waits for, in the form of the DSL.
 
     Raises:
-        ConfigurationError: a duration is not allowed, or options that do not go together.
+        ConfigurationError: a duration is not allowed, or options do not go together.
     """
     buffer = buffer_of(step.buffer)
     if isinstance(step, WindowClosesStep):
@@ -140,7 +140,7 @@ def _size_of(said: str) -> SizeOf:
 
 
 def buffer_of(said: Buffer) -> StrictBufferConfig | EagerBufferConfig:
-    """The buffer that a suppression holds its rows in.
+    """The bounds of a suppression's buffer, in the form of the DSL.
 
     >>> buffer_of(Buffer(max_records=100, when_full="spill"))
     StrictBufferConfig(max_records=100, max_bytes=None, when_full='spill')

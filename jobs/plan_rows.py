@@ -11,36 +11,36 @@ from streams.fields import value_fields
 from streams.key_fields import key_fields
 from streams.nodes import Node
 
-#: A function without arguments: what it gives has been read from settings.
+#: A function without arguments, which returns what was parsed from the settings.
 Constant = Callable[[], Any]
 
 
 def row_of(path: str, said: Any, node: Node) -> Constant:
-    """A condition, a row, a key or a value over the records of one step.
+    """A row, a key or a value made of the records of one step.
 
     Args:
         path: The setting's path below its step.
         said: A mapping of fields to expressions, a tuple of fields of the value, or one expression.
-        node: What is read: its fields are known, as far as the plan tells.
+        node: The node that is read; its fields are known as far as the plan shows them.
 
     Raises:
-        ConfigurationError: an expression is wrong, or names a field that is not there.
+        ConfigurationError: an expression is wrong, or names a field that does not exist.
     """
     return _function(path, said, ROW, {"key": key_fields(node), "value": value_fields(node)}, field=True)
 
 
 def condition_of(path: str, said: Any, node: Node) -> Constant:
-    """As :func:`row_of`, but a name alone is no field: ``where: delayed`` is more likely a slip."""
+    """A condition over the records of one step. A name alone is not a field: ``where: delayed`` is likely a slip."""
     return _function(path, said, ROW, {"key": key_fields(node), "value": value_fields(node)}, field=False)
 
 
 def operand_of(path: str, said: Any) -> Constant:
-    """As :func:`row_of`, for rows whose fields the plan does not tell."""
+    """As :func:`row_of`, for rows whose fields the plan does not show."""
     return _function(path, said, ROW, {}, field=True)
 
 
 def joined_row_of(path: str, said: Any, left: Node, right: Node) -> Constant | None:
-    """A row over both sides of a join; nothing said = all fields of both."""
+    """A row made of both sides of a join; None = all fields of both."""
     if said is None:
         return None
     known = {"key": key_fields(left), "left": value_fields(left), "right": value_fields(right)}

@@ -31,7 +31,7 @@ from suppress.suppressed import Clock, Timer
 
 
 def _to_word(value: Any) -> Any:
-    # The word null without quotes is nothing in YAML.
+    # YAML reads the word null without quotes as no value.
     return "null" if value is None else value
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from jobs.strict import PlacedError
 from versioned.errors import TopologyError
 
-#: What Python writes, and settings.
+#: Names in Python, and how settings write them.
 _WORDS: Final[Mapping[str, str]] = {
     "Materialized.versioned": "`store: {kind: versioned, history_retention: ...}`",
     "Materialized.key_value": "`store: {kind: key_value}`",
@@ -22,13 +22,13 @@ _WORDS: Final[Mapping[str, str]] = {
 
 @contextmanager
 def as_declared(plan: str | Mapping[str, Any]) -> Iterator[None]:
-    """Tell of a declared plan that is refused how settings write what its message names.
+    """If a declared plan is refused, add to the message how settings write the Python names in it.
 
     Args:
-        plan: As of the settings; one that a function builds, which they name, is refused in the words of Python alone.
+        plan: The ``plan`` of the settings. If it names a function that builds the plan, the message stays as it is.
 
     Raises:
-        TopologyError: with these words behind the others.
+        TopologyError: with these words at its end.
     """
     try:
         yield
@@ -41,16 +41,16 @@ def as_declared(plan: str | Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def refused_at(path: str, rule: str, said: str) -> Iterator[None]:
-    """Tell of one rule of the engine that is broken with the path of the setting that breaks it.
+    """Replace the error for a broken rule of the engine by one with the path of the setting that breaks it.
 
     Args:
-        path: As of :func:`jobs.strict.at`.
-        rule: The rule of the error.
+        path: The path of the setting, as for :func:`jobs.strict.at`.
+        rule: The rule whose error is replaced.
         said: What is wrong, and what to do, in the words of settings.
 
     Raises:
         ConfigurationError: the rule is broken.
-        TopologyError: another one is.
+        TopologyError: another rule is broken.
     """
     try:
         yield
@@ -61,7 +61,7 @@ def refused_at(path: str, rule: str, said: str) -> Iterator[None]:
 
 
 def in_words_of_settings(said: str) -> str:
-    """How settings write what a message names in Python's words; nothing where it says so itself, or names nothing.
+    """How settings write the Python names in a message; empty if it has none, or speaks of YAML itself.
 
     >>> in_words_of_settings("Store it with Materialized.key_value() first.")
     'In settings Materialized.key_value is `store: {kind: key_value}`.'

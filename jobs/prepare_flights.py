@@ -11,7 +11,7 @@ from jobs.flights import write_files
 from versioned.errors import ConfigurationError
 
 COMPLETE = "_complete"
-#: One a month of the year that the data tell of.
+#: One for each month of the year that the data cover.
 _BATCHES: Final = 12
 
 
@@ -35,7 +35,7 @@ def prepare(folder: Path, batches: int | None = None, *, until: str | None = Non
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of a new folder of input."""
+    """Add the options for a new folder of input."""
     parser.add_argument(
         "--batches",
         type=_number,
@@ -63,7 +63,7 @@ def _day(said: str) -> str:
 
 
 def main() -> None:
-    """Prepare from the command line."""
+    """Prepare the input, from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     add_options(parser)

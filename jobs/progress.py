@@ -17,7 +17,7 @@ HEADER = f"{'batch':>5}  {'records':>8}  {'late':>6}  {'rejected':>8}  {'emitted
 
 @dataclass
 class Progress:
-    """What a run has done so far: numbers only, since it may go on for years."""
+    """What a run has done so far: numbers only, since a run may go on for years."""
 
     batches: int = 0
     records: Counter[str] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ def summary(app: StreamingApplication, done: Progress, frames: dict[str, DataFra
 
 
 def application_frames(app: StreamingApplication) -> dict[str, DataFrame]:
-    """Every table of the application by name, the rejects included, but for those that no batch has made yet."""
+    """The tables of an application by name, with the rejects, but without those that no batch has created yet."""
     there = [table for table in app.tables() if not is_missing(app.spark, table)]
     return {table.short_name: read_table(app.spark, table) for table in there}
 

@@ -4,7 +4,8 @@
     app = StreamingApplication(..., on_batch=exporter.observe)
     exporter.serve(9100)  # or exporter.write_textfile("metrics.prom") after each batch
 
-Names are KIP-328's with underscores, since Prometheus takes no dashes; ``metric`` is the exact name.
+Metrics have KIP-328's names with underscores, since Prometheus allows no dashes; the label ``metric`` has the exact
+name.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class PrometheusExporter:
     """Keeps the newest value of every metric.
 
     Args:
-        registry: Where the metrics are registered; one of its own if not given.
+        registry: Where the metrics are registered; a new registry if not given.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -40,7 +41,7 @@ class PrometheusExporter:
         self._gauges: dict[str, Gauge] = {}
 
     def observe(self, report: BatchReport) -> None:
-        """Take the metrics of a batch; give this as ``on_batch`` to the application."""
+        """Record the metrics of a batch; pass this method to the application as ``on_batch``."""
         for metric in report.metrics:
             if metric.value is not None:
                 labels = {_plain(tag): text for tag, text in metric.tags.items()}
@@ -48,7 +49,7 @@ class PrometheusExporter:
                 gauge.labels(**labels, metric=metric.name, level=metric.level).set(metric.value)
 
     def write_textfile(self, path: Path | str) -> None:
-        """Write everything as text, at once, for the node exporter's textfile collector."""
+        """Write all metrics as text, atomically, for the node exporter's textfile collector."""
         write_to_textfile(str(path), self.registry)
 
     def serve(self, port: int, address: str = "127.0.0.1") -> None:
@@ -56,7 +57,7 @@ class PrometheusExporter:
         start_http_server(port, address, self.registry)
 
     def _gauge(self, name: str, labels: tuple[str, ...]) -> Gauge:
-        # The same metric has other tags in other groups: windows and sessions name their stores differently.
+        # A metric has different tags in different groups: windows and sessions name their stores differently.
         key = f"{name}/{labels}"
         if key not in self._gauges:
             told = _plain(name) if "session_state_id" not in labels else f"{_plain(name)}_session"
@@ -65,9 +66,9 @@ class PrometheusExporter:
 
 
 def into_textfile(path: Path) -> Callable[[BatchReport], None]:
-    """What writes the metrics of each batch into a text file; a folder that is missing is made.
+    """A callback that writes the metrics of each batch to a text file, and creates its folder if need be.
 
-    That the file cannot be written is no reason to stop a stream whose batch has landed: it is a line in the log.
+    If the file cannot be written, that is only logged: it is no reason to stop a stream whose batch is committed.
     """
     exporter = PrometheusExporter()
 

@@ -21,7 +21,7 @@ from streams.spark.sql_conditions import check_condition
 from versioned.errors import ConfigurationError
 
 _NAME: Final = re.compile(r"[A-Za-z]\w{0,127}", re.ASCII)
-#: What arguments are, by their names.
+#: The types of arguments by their names, and what the types are called.
 _KINDS: Final[dict[str, tuple[type, str]]] = {
     **dict.fromkeys(CONDITIONS, (str, "text")),
     **dict.fromkeys(FLAGS, (bool, "true or false")),
@@ -29,7 +29,7 @@ _KINDS: Final[dict[str, tuple[type, str]]] = {
     "value_set": (list, "a list"),
     "meta": (dict, "a mapping"),
 }
-#: Arguments without which a rule says nothing, and what they are.
+#: Arguments that a rule cannot do without, and what they are.
 _NEEDED: Final = {
     SATISFY: ("condition", "a condition in Spark SQL, such as: paid <= amount"),
     **dict.fromkeys((MATCH, NOT_MATCH), ("regex", 'a regex, such as: "^[a-z]+$"')),
@@ -60,7 +60,7 @@ class QualitySettings(Strict):
 
     @property
     def rules(self) -> tuple[Invariant, ...]:
-        """The rules by name."""
+        """The rules, each with its name."""
         pairs = [(kind, _as_meant(said)) for entry in self.expectations for kind, said in entry.items()]
         return tuple(
             Invariant(_named(kind, said), str(said.get("description", "")), kind, said) for kind, said in pairs
@@ -93,7 +93,7 @@ def _check_names(names: list[str]) -> None:
     odd = [name for name in names if not _NAME.fullmatch(name)]
     if odd:
         raise ConfigurationError(f"expectations: {odd} are no names of rules. Use letters, digits and _, at most 128.")
-    # Columns that conditions give are called after them.
+    # The case does not count: columns with the outcomes of conditions are called after the rules.
     small = [name.lower() for name in names]
     doubled = sorted({name for name in names if small.count(name.lower()) > 1})
     if doubled:
@@ -103,7 +103,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def _check_arguments(rule: Invariant) -> None:
-    """Refuse arguments that are of another kind than whoever judges takes."""
+    """Refuse arguments that are missing, or of another kind than Spark and Great Expectations accept."""
     needed, words = _NEEDED.get(rule.expectation, (None, ""))
     if needed is not None and needed not in rule.arguments:
         raise ConfigurationError(f"{rule.expectation}: give {words}")
@@ -120,7 +120,7 @@ def _check_arguments(rule: Invariant) -> None:
 
 
 def _check_set(values: list[Any]) -> None:
-    """Refuse a set of which Spark makes no values, or others than were meant."""
+    """Refuse a set whose members Spark cannot use as values, or would change."""
     many = next((value for value in values if isinstance(value, (list, dict, set, tuple))), None)
     if many is not None:
         raise ConfigurationError(f"its values are texts, numbers and the like, and one is {kind_in_words(many)}.")
@@ -130,12 +130,15 @@ def _check_set(values: list[Any]) -> None:
 
 
 def _as_meant(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, of which whoever judges makes the same.
+    """The arguments in a form that means the same to Spark and to Great Expectations.
 
-    One without a value is none. A null in a set would keep Spark from saying that any value is not in it: such a rule
-    found nothing, ever. Nulls of rows break no such rule anyway. And an instant without an offset would be one of the
-    machine's own time zone. A bound in quotes is the number that it says: Spark would read it as the column's type, and
-    "1.5" is no whole number. Nor is "false" in quotes true, as Python would have it.
+    * An argument without a value is left out.
+    * A null is taken out of a set: with one, Spark never says that a value is not in the set, and the rule would find
+      nothing, ever. Nulls in rows break no such rule anyway.
+    * An instant without an offset is in UTC, not in the machine's time zone.
+    * A bound in quotes is the number that it says: Spark would cast it to the column's type, and "1.5" is not a whole
+      number.
+    * "false" in quotes is false: Python would take it for true.
 
     >>> from datetime import datetime
     >>> _as_meant({"value_set": ["a", None], "min_value": datetime(2026, 1, 1)})
@@ -159,7 +162,7 @@ def _number(text: str) -> int | float | str:
 
 
 def rule_name(expectation: str, arguments: dict[str, Any]) -> str:
-    """A rule's name if its settings give none.
+    """The name of a rule whose settings give none.
 
     >>> rule_name("expect_column_values_to_be_between", {"column": "amount", "min_value": 0})
     'amount_to_be_between'

@@ -22,7 +22,7 @@ _PROJECT = Path(__file__).parents[1]
 
 
 def submit_command(work: Path, config: Path) -> list[str]:
-    """The spark-submit command of the job; Delta's jars come from the project's folder if they are there."""
+    """The spark-submit command of the job; with Delta's jars from the project's folder, if they are there."""
     jars = local_jars()
     return [
         str(Path(sys.executable).with_name("spark-submit")),
@@ -41,7 +41,7 @@ def main() -> int:
     add_options(parser)
     args = parser.parse_args()
     try:
-        check_spark_home(os.environ)  # spark-submit follows it too
+        check_spark_home(os.environ)  # spark-submit obeys it too
         print(prepare(work_folder(args.work) / "input", args.batches, until=args.until), flush=True)
     except ConfigurationError as error:
         parser.error(str(error))

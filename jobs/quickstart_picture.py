@@ -50,13 +50,13 @@ def draw(aircraft: DataFrame, departures: DataFrame, path: Path) -> Path:
 
 def _span(departures: DataFrame) -> tuple[pd.Timestamp, pd.Timestamp]:
     middle = departures.agg(F.percentile_approx(F.unix_seconds("windowStart"), 0.5)).collect()[0][0] or 0
-    # With its zone: Spark takes a bound without one for a time of this process's own zone.
+    # With a zone: Spark would read a bound without one in this process's own zone.
     first = pd.Timestamp(middle, unit="s", tz="UTC").floor("D")
     return first, first + pd.Timedelta(days=_DAYS)
 
 
 def _busiest(aircraft: DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> pd.DataFrame:
-    """The versions of the aircraft that departed from most airports, and most often."""
+    """The versions of the aircraft that departed from the most airports, and of these most often."""
     shown = aircraft.where((F.col("validFrom") < last) & F.coalesce(F.col("validTo") > first, F.lit(True)))
     travels = shown.groupBy("tailnum").agg(F.count_distinct("origin").alias("airports"), F.count("*").alias("versions"))
     busiest = travels.orderBy(F.desc("airports"), F.desc("versions"), "tailnum").limit(_AIRCRAFT).select("tailnum")

@@ -22,7 +22,7 @@ from suppress.windows import TimeWindows
 
 
 def build(grace: timedelta, history_retention: timedelta) -> Topology:
-    """The plan.
+    """Build the plan.
 
     Args:
         grace: How long after an hour's end a departure still counts.
@@ -36,7 +36,7 @@ def build(grace: timedelta, history_retention: timedelta) -> Topology:
     aircraft = builder.table(
         "flights", history, key="tailnum", timestamp="departure", value=["origin", "dest"], name="aircraft"
     )
-    # Without versions: the package tells one manufacturer and one model of each aircraft, and no change of them.
+    # Without versions: the package has one manufacturer and one model of each aircraft, and no changes to them.
     planes = builder.table(
         "planes",
         Materialized.key_value(),
@@ -68,21 +68,21 @@ def _departures(flights: KStream, grace: timedelta) -> None:
 
 
 def _aircraft_per_airport(aircraft: KTable) -> None:
-    """An aircraft that goes elsewhere leaves one count and enters another; a flight heard of late moves nothing."""
+    """Aircraft per airport. One that flies elsewhere leaves one count and enters another; late flights move nothing."""
     at_airport = aircraft.group_by(lambda flown: {"airport": flown.dest})
     at_airport.count(output="aircraft", name="aircraft_per_airport").to_changelog("aircraft_moves")
 
 
 def _delays_with_model(flights: KStream, planes: KTable) -> None:
-    """The delay of each departure with what flew, told again when the register hears of the aircraft.
+    """The delay of each departure with the model of its aircraft, sent again when the aircraft enters the register.
 
-    The table on the left holds the last reported departure of each flight number (5,713 in the year) and not every
-    flight: an aircraft that enters the register then reaches a few rows, and a batch works on as many rows as it has
-    flights, however long the year. It goes by arrival, since nothing asks for its history: versions of it would be one
-    more table of 328,521 rows, to have 50 departures in the other order.
+    The table on the left holds the last reported departure of each flight number (5,713 in the year), not every flight.
+    So an aircraft that enters the register affects a few rows, and a batch works on as many rows as it has flights,
+    however long the year. The table goes by arrival, since nothing asks for its history: versions would need another
+    table of 328,521 rows, only to put 50 departures in the other order.
     """
     by_number = flights.select_key(("carrier", "flight"), name="flights_by_number")
-    # A table on Spark holds key and value side by side, so what became the key leaves the value.
+    # A table on Spark has the columns of key and value side by side, so what became the key leaves the value.
     delays = by_number.map_values(lambda flown: {"tailnum": flown.tailnum, "delay": flown.delay}, name="delays")
     last = delays.to_table(Materialized.key_value(), name="last_departures")
     joined = last.left_join(
@@ -100,6 +100,6 @@ def _delays_with_model(flights: KStream, planes: KTable) -> None:
 
 
 def draw(app: StreamingApplication, work: Path) -> Path:
-    """The picture of a finished run, ``quickstart.png`` in the work folder."""
+    """Draw a finished run as ``quickstart.png`` in the work folder."""
     tables = application_frames(app)
     return quickstart_picture.draw(tables["aircraft"], tables["departures"], work / "quickstart.png")

@@ -41,9 +41,9 @@ def application(
     new_epoch: bool = False,
     add_columns: bool = False,
 ) -> StreamingApplication:
-    """The application that the settings describe; paths are below the work folder, if they have no scheme.
+    """The application that the settings describe; relative paths are below the work folder.
 
-    ``on_batch`` is called by the application itself, but over Spark Connect, where ``jobs.following`` does so.
+    The application calls ``on_batch`` itself, except with Spark Connect, where ``jobs.following`` does so.
     """
     sources = {topic: source_of(topic, source, work) for topic, source in settings.sources.items()}
     with at("root"):
@@ -79,9 +79,9 @@ def run(
     add_columns: bool = False,
     sets: dict[str, str] | None = None,
 ) -> None:
-    """Run the application, with a line per batch, a summary and, if the plan's module draws one, a picture."""
+    """Run an application; print a line per batch and a summary, and draw a picture if the plan's module has one."""
     settings, work = load(config, None, sets), work_folder(work)
-    plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
+    plan = plan_of(settings)  # before Spark starts, so that errors are reported at once
     started = time.monotonic()
     done = Progress()
 
@@ -102,7 +102,7 @@ def print_summary(app: StreamingApplication, settings: JobSettings, work: Path, 
     frames = application_frames(app)
     print(summary(app, done, frames))
     draw = picture_of(settings)
-    # A function that draws takes every table to be there.
+    # A function that draws expects every table to exist.
     if draw is not None and len(frames) == len(app.tables()):
         try:
             print(f"  picture: {draw(app, work)}")
@@ -111,7 +111,7 @@ def print_summary(app: StreamingApplication, settings: JobSettings, work: Path, 
 
 
 def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:
-    """Where a topic comes from; a path is below the work folder, if it has no scheme."""
+    """The source of a topic; a relative path is below the work folder."""
     contract, checks, ahead = _contract(settings.contract), checks_of(settings.quality), settings.max_future_skew
     if settings.kafka is not None:
         return replace(settings.kafka.source(), contract=contract, checks=checks, max_future_skew=ahead)
@@ -141,7 +141,7 @@ def _contract(settings: ContractSettings) -> InputContract:
 
 
 def main() -> int:
-    """Exit codes as those of the command line: 0 done, 1 failed, 2 wrong settings, 3 problems in the data."""
+    """Run the program. Exit codes as on the command line: 0 done, 1 failed, 2 wrong settings, 3 bad data."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path(), help="folder of the input and the tables (default: here)")

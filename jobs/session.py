@@ -1,7 +1,7 @@
 """The Spark session of jobs and tests: settings from ``conf/spark-defaults.conf``, Delta's jars from ``.jars``.
 
-A program started by spark-submit keeps the settings given to spark-submit (``--master``, ``--properties-file``,
-``--jars``). The project's own settings apply only without spark-submit.
+A program that spark-submit started keeps the settings of spark-submit (``--master``, ``--properties-file``,
+``--jars``); the project's own settings apply only without spark-submit.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from versioned.errors import ConfigurationError
 from versioned.session_settings import SOUND_READS
 
 _PROJECT: Final = Path(__file__).parents[1]
-#: Set where the session is not ours to configure: by spark-submit for the Python program that it starts, by Databricks
-#: on every compute, and by users of Spark Connect.
+#: Variables that are set where the session is not ours to configure: by spark-submit for the Python program that it
+#: starts, by Databricks on every compute, and by users of Spark Connect.
 _GIVEN: Final = ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")
-#: What the library cannot do without, whatever ``conf/`` says or lacks.
+#: Settings that the library cannot do without, even if ``conf/`` lacks them.
 ESSENTIAL: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -32,10 +32,10 @@ ESSENTIAL: Final[Mapping[str, str]] = {
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
     **SOUND_READS,
 }
-#: Fetched at the start of a session where no jars were fetched before.
+#: Fetched at the start of a session if no jars were fetched before.
 DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 _JAVA: Final = "spark.driver.extraJavaOptions"
-#: The jar that tells which Spark a folder holds.
+#: The jar whose name has the version of the Spark in a folder.
 _CORE: Final = re.compile(r"spark-core_[^-]+-(.+)\.jar")
 #: The part of a version that Delta's jars are made for.
 _LINE: Final = re.compile(r"\d+\.\d+")
@@ -51,23 +51,23 @@ def read_properties(path: Path) -> dict[str, str]:
 def local_jars(folder: Path | None = None) -> str:
     """The jars in a folder, as a value of ``spark.jars``; the folder defaults to VERSIONED_JARS or ``.jars``.
 
-    Delta's lie in the folder itself; those for Kafka in ``kafka`` below it, if they were fetched.
+    Delta's jars are in the folder itself; those for Kafka, if they were fetched, in ``kafka`` below it.
     """
     where = folder or Path(os.environ.get("VERSIONED_JARS", _PROJECT / ".jars"))
     return ",".join(str(jar) for jar in [*sorted(where.glob("*.jar")), *sorted(where.glob("kafka/*.jar"))])
 
 
 def check_spark_home(environment: Mapping[str, str], installed: str = pyspark.__version__) -> None:
-    """Refuse a SPARK_HOME that holds another Spark than PySpark: PySpark follows it without a word.
+    """Refuse a SPARK_HOME that holds another Spark than PySpark's own: PySpark silently obeys it.
 
-    It would be started with Delta's jars for the installed one. A folder that does not tell its Spark is left alone.
+    That Spark would be started with Delta's jars for PySpark's own. A folder of unknown version is accepted.
 
     Args:
         environment: The process's environment.
         installed: The version of PySpark.
 
     Raises:
-        ConfigurationError: it does.
+        ConfigurationError: the versions differ in more than the last part.
     """
     home = environment.get("SPARK_HOME")
     jars = sorted(Path(home, "jars").glob("spark-core_*.jar")) if home else []
@@ -85,12 +85,13 @@ def _line(version: str) -> str:
 
 
 def project_settings(environment: Mapping[str, str], project: Path = _PROJECT) -> dict[str, str]:
-    """What a session is given besides its name: two local cores, Delta, ``conf/`` with its logging, which shows errors
-    only; nothing where it is set up already.
+    """The project's settings for a session: two local cores, Delta, and ``conf/`` with its logging of errors only.
+
+    They are empty where the session is set up already.
 
     Args:
         environment: The process's environment.
-        project: Where the packages are; ``conf/`` lies beside them, or in ``jobs`` of an installed library.
+        project: The folder of the packages; ``conf/`` is next to them, or in ``jobs`` of an installed library.
 
     Raises:
         ConfigurationError: as :func:`check_spark_home` says.
@@ -111,15 +112,15 @@ def project_settings(environment: Mapping[str, str], project: Path = _PROJECT) -
 
 
 def build_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session that runs the library; a session that is already there is used as it is.
+    """A session that can run the library; an existing one is used, and gets the settings that can change while it runs.
 
     Args:
         name: Application name.
-        settings: Settings that win over all others. Spark's own log shows errors only, unless they say otherwise by
+        settings: Settings that win over all others. Spark's own log shows errors only, unless they say otherwise with
             ``spark.driver.extraJavaOptions``.
 
     Raises:
-        ConfigurationError: the session is not set up already, and SPARK_HOME holds another Spark than PySpark.
+        ConfigurationError: the session is not set up already, and SPARK_HOME holds another Spark than PySpark's own.
     """
     # Python workers must find the packages that this process has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

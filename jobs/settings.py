@@ -52,7 +52,7 @@ def _no_past(value: timedelta) -> timedelta:
 
 #: How far ahead of the clock a record may be.
 _Ahead = Annotated[DurationSetting, AfterValidator(_no_past)]
-#: Only plain text has columns of its own.
+#: Formats of files that need no schema: plain text has fixed columns.
 _WITHOUT_SCHEMA: Final = frozenset({"text"})
 
 
@@ -107,17 +107,17 @@ class SourceSettings(Strict):
 
     @property
     def is_kafka(self) -> bool:
-        """Whether its records are Kafka's, which have an offset."""
+        """Whether the records come from Kafka, and so have an offset."""
         return self.kafka is not None or (self.format or "").lower() == "kafka"
 
     @property
     def goes_by_offset(self) -> bool:
-        """Whether nothing but Kafka's offset orders its records."""
+        """Whether only Kafka's offset orders the records."""
         return self.is_kafka and self.sequence_by in (None, ("offset",))
 
     @property
     def form(self) -> str:
-        """The format of what is not described by ``kafka``."""
+        """The format of a source that is not described by ``kafka``; that of a table is Delta."""
         return DELTA if self.format is None else self.format
 
     @model_validator(mode="after")
@@ -221,7 +221,7 @@ class JobSettings(Strict):
     @field_validator("sources")
     @classmethod
     def _names_columns(cls, sources: dict[str, SourceSettings]) -> dict[str, SourceSettings]:
-        # All sources are read as one, each in a column of its name.
+        # All sources are read as one stream, each in a column of its name.
         try:
             check_columns(sources)
         except ConfigurationError as error:
@@ -273,11 +273,12 @@ def load(
 
     Args:
         path: The YAML file.
-        environment: Its ``VERSIONED_JOB__...`` variables win over the file; default: the process's own.
+        environment: Its ``VERSIONED_JOB__...`` variables win over the file; default: the process's environment.
         sets: Settings by their dotted path, ``{"plan_settings.grace": "2 hours"}``; they win over both.
 
     Raises:
-        ConfigurationError: the file is missing, too large, no YAML, or a key or value is wrong; names its path.
+        ConfigurationError: the file is missing, too large or not YAML, or a key or value is wrong; the message names
+            its path.
     """
     return parse(read(path, environment, sets))
 
@@ -285,12 +286,12 @@ def load(
 def read(
     path: Path, environment: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What a file, the environment and ``sets`` say together, not checked yet; arguments as :func:`load`."""
+    """The merged values of a file, the environment and ``sets``, not validated yet; arguments as of :func:`load`."""
     return Layers.of(read_file(path), os.environ if environment is None else environment, sets).merged()
 
 
 def load_of(kind: type[_S], path: Path, sets: Mapping[str, str] | None = None) -> _S:
-    """Settings of a file beside which there may be another kind's, with those of the variables that are about them.
+    """Settings of one kind from a file; variables of the environment that are for another kind are ignored.
 
     Raises:
         ConfigurationError: as :func:`load` says.
@@ -300,9 +301,9 @@ def load_of(kind: type[_S], path: Path, sets: Mapping[str, str] | None = None) -
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """What a file says by itself, which may be a pipe: a second time there is nothing to read.
+    """The values in a file, not validated. It may be a pipe, so it can be read only once.
 
-    From here on, settings may name functions of modules that lie beside the file.
+    From here on, settings may name functions of modules that are next to the file.
     """
     look_beside(path)
     return read_yaml(path)

@@ -15,30 +15,31 @@ from jobs.layers import Layers, Origin
 from versioned.durations import in_words
 
 HIDDEN: Final = "***"
-#: Origins stand in one column behind lines that are no longer.
+#: Origins are aligned in one column after lines of at most this length.
 _COLUMN: Final = 64
 Path = tuple[str, ...]
-#: Parts of names whose values nobody is to see.
+#: Parts of names whose values are secret.
 _WORDS: Final = (
     "password|passwd|pwd|passphrase|passcode|secret|token|credential|signature|(?:access|account|api|private).?key"
 )
 _NAMES: Final = rf"{_WORDS}|auth.?params|ticket|connection.?string|user.?info|jaas|authorization|cookie"
 _SECRET: Final = re.compile(rf"{_NAMES}|\b(?:sas|sig|pw)\b|\bauth$|(?:key|pass|json)$", re.I)
-#: ``user:password@`` in an address, and ``token@`` in one of the web; ``abfss://container@account`` has neither.
+#: ``user:password@`` in an address, and ``token@`` in a web address; ``abfss://container@account`` has neither.
 _LOGIN: Final = re.compile(r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)|(?:(?<=http://)|(?<=https://))[^/\s@]+(?=@)")
-#: ``password=...`` in an address or a connection string, or ``"password": ...`` in what is JSON in part.
+#: ``password=...`` in an address or a connection string, or ``"password": ...`` in text that is partly JSON.
 _PAIR: Final = re.compile(
     rf"((?:{_WORDS}|\b(?:sas|sig|pass)|(?<=[?&;])[\w.-]*key)s?(?:\s*=|\"\s*:)\s*)"
     r"(?:\"[^\"]*\"|'[^']*'|\{[^}]*\}|[^&;\s]+)",
     re.I,
 )
-#: ``Bearer ...`` in a header, and whatever else gives authorization.
+#: ``Bearer ...`` in a header, and other forms of authorization.
 _HEADER: Final = re.compile(r"(\bAuthorization\s*:\s*(?:\w+\s+)?|\b(?:Bearer|Basic)\s+)\S+", re.I)
-#: Names of a plan's arguments are a user's own: ``key`` is mostly a column there.
+#: Names of a plan's arguments are a user's own: there, ``key`` is mostly a column.
 _SECRET_ARGUMENT: Final = re.compile(rf"{_NAMES}|(?:^|[_.-])pass$", re.I)
-#: What ends a line in YAML beside the usual characters.
+#: Characters that end a line in YAML, besides the usual ones.
 _SEPARATOR: Final = re.compile("[\x85\u2028\u2029]")
-#: Settings whose text may hold a secret. In others, such as a plan, nothing is replaced: it means what it says.
+#: Settings whose text may hold a secret. In others, such as a plan, nothing is replaced: the text is part of what they
+#: mean.
 _MAY_HOLD: Final = frozenset(
     {"options", "path", "root", "tables", "checkpoint", "servers", "prometheus", "docs", "job"}
 )
@@ -46,8 +47,9 @@ _ARGUMENTS: Final = "plan_settings"
 
 
 def shown(settings: Any) -> Any:
-    """Plain values for YAML or JSON; what is not set is left out. Secrets of options, paths, addresses and arguments of
-    a plan are hidden.
+    """Settings as plain values for YAML or JSON; what has neither a value nor a default is left out.
+
+    Secrets in options, paths, addresses and arguments of a plan are hidden.
 
     >>> from jobs.settings import SourceSettings
     >>> kafka = SourceSettings(format="kafka", options={"kafka.sasl.password": "tiger", "subscribe": "clicks"})
@@ -74,7 +76,7 @@ def shown(settings: Any) -> Any:
     if isinstance(settings, (list, tuple)):
         return [shown(value) for value in settings]
     if isinstance(settings, timedelta):
-        # Not "for ever", which is no duration.
+        # In words, 0 is "0", which is not a duration.
         return in_words(settings) if settings else "0 seconds"
     return settings.isoformat() if isinstance(settings, datetime) else settings
 
@@ -86,7 +88,7 @@ def _shown_field(field: str, value: Any) -> Any:
 
 
 def _hidden(said: Any, secret: re.Pattern[str] = _SECRET) -> Any:
-    """Plain values without secrets, told by their names or, in a text, by their form.
+    """Plain values without secrets, which are recognized by their names or, within a text, by their form.
 
     >>> _hidden({"api.key": "tiger", "conf": '{"user": {"name": "scott", "password": "tiger"}}'})
     {'api.key': '***', 'conf': '{"user": {"name": "scott", "password": "***"}}'}
@@ -136,7 +138,7 @@ def annotated(said: dict[str, Any], layers: Layers) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts with line separators of their own in double quotes, where they are escaped: elsewhere YAML folds them."""
+    """Writes texts with unusual line separators in double quotes, where they are escaped: elsewhere YAML folds them."""
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
         style = '"' if _SEPARATOR.search(data) else None
@@ -147,7 +149,7 @@ _Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def _dumped(said: dict[str, Any]) -> str:
-    # Of one line each, as far as possible: long lines are for people to wrap.
+    # One line per value, as far as possible: wrapping long lines is left to the reader.
     return yaml.dump(said, Dumper=_Dumper, sort_keys=False, width=2**30, allow_unicode=True)
 
 
@@ -159,7 +161,7 @@ def _composed(text: str) -> yaml.Node:
 
 
 def _values(node: yaml.Node, above: Path) -> Iterator[tuple[Path, int]]:
-    """The path of each value, and the line behind which there is room for a comment."""
+    """The path of each value, and the line at whose end its comment goes."""
     if not isinstance(node, yaml.MappingNode):
         return
     for key, value in node.value:

@@ -1,8 +1,8 @@
 """Checks the columns that sources declare against the plan and their contracts, as a start does, but without Spark.
 
-The rules are those of the start (``streams.spark.input_checks``). Columns are known here only if the settings declare
-them: the ``schema`` of files without a ``transform``, and the fields of a ``kafka`` topic. Other sources, and DDL that
-only Spark understands, are not checked.
+The rules are those of the start (``streams.spark.input_checks``). Columns are known here only where the settings
+declare them: the ``schema`` of files without a ``transform``, and the fields of a topic of ``kafka``. Other sources,
+and DDL that only Spark understands, are not checked.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from versioned.sql_types import kinds_in
 
 
 def check_sources(settings: JobSettings, plan: Topology, work: Path) -> None:
-    """Refuse columns of sources with which no start is made, as far as the settings tell them.
+    """Refuse columns of sources with which a start would fail, as far as the settings declare them.
 
     Args:
         settings: The job.
         plan: Its plan.
-        work: The folder that paths lie below: folders such as ``day=2026-01-31`` tell columns too.
+        work: The work folder, which relative paths are below: folders such as ``day=2026-01-31`` are columns too.
 
     Raises:
         ConfigurationError: in the words of the start, with the path of the source.
-        TopologyError: an expression names a field that no row has, or a key would be none.
+        TopologyError: an expression names a field that no row has, or a key cannot be one.
     """
     for topic, source in settings.sources.items():
         _check_types(f"sources.{topic}", source)
@@ -66,7 +66,7 @@ def check_sources(settings: JobSettings, plan: Topology, work: Path) -> None:
 
 
 def _check_types(path: str, source: SourceSettings) -> None:
-    """Refuse misspelt types in what is said as DDL."""
+    """Refuse misspelt types in the DDL of a source."""
     told = {"schema": source.schema_ddl, "contract.types": source.contract.types}
     if source.kafka is not None:
         told |= {"kafka.key": source.kafka.key, "kafka.value": source.kafka.value}
@@ -76,7 +76,7 @@ def _check_types(path: str, source: SourceSettings) -> None:
 
 
 def _found(node: SourceNode, settings: JobSettings, work: Path) -> tuple[StructType, IntakeRule, bool] | None:
-    """A source's columns, once they were found to do, how its node reads them, and whether there may be more values.
+    """The checked columns of a source, how its node reads them, and whether there may be more values.
 
     None where the columns are not known.
     """
@@ -88,7 +88,7 @@ def _found(node: SourceNode, settings: JobSettings, work: Path) -> tuple[StructT
     source = replace(source, contract=replace(source.contract, types=types))
     rule = IntakeRule(node, source, 0, settings.order, 0, source.contract.declared())
     missing = {name.lower() for names in lacking(rule, columns.names) for name in names}
-    # Of very many folders that takes long.
+    # Only if needed: walking through very many folders takes long.
     looks = said.kafka is None and (missing or node.value is None)
     folders = _folders(said, work) if looks else set[str]()
     if missing and (folders is None or not missing.isdisjoint(folders)):
@@ -97,12 +97,12 @@ def _found(node: SourceNode, settings: JobSettings, work: Path) -> tuple[StructT
     if said.quality is not None and said.quality.policy == "reject":
         for each in said.quality.rules:
             check_values(each.expectation, each.arguments, columns)
-    # All columns are values, those of folders too.
+    # A node that names no values takes all columns, those of folders too.
     return columns, rule, node.value is None and folders != set()
 
 
 def _columns_of(said: SourceSettings) -> StructType | None:
-    """The columns of a source's rows; None where the settings do not tell them."""
+    """The columns of a source's rows; None where the settings do not declare them."""
     if said.kafka is not None:
         return _of_kafka(said.kafka)
     if said.transform is not None or said.schema_ddl is None or said.form.lower() not in FILES:
@@ -119,14 +119,14 @@ def _of_kafka(said: KafkaSourceSettings) -> StructType | None:
 
 
 def _read(ddl: str) -> StructType | None:
-    """Columns of what is read; None too where there are texts of a bounded length, of which Spark itself tells."""
+    """The columns of a DDL; None where they are not known, or include texts of bounded length, left to Spark itself."""
     columns = columns_if_known(ddl)
     is_bounded = columns is not None and any(isinstance(kind, VarcharType) for kind in kinds_in(columns))
     return None if is_bounded else columns
 
 
 def _folders(said: SourceSettings, work: Path) -> set[str] | None:
-    """Columns that folders of a source tell (``day=2026-01-31``), in small letters; None where nobody can look."""
+    """Columns that a source has from folders (``day=2026-01-31``), in lower case; None where nobody can look."""
     place = _place(said, work)
     if place is None:
         return None
@@ -139,20 +139,20 @@ def _folders(said: SourceSettings, work: Path) -> set[str] | None:
 
 
 def missing_places(settings: JobSettings, work: Path) -> dict[str, str]:
-    """The sources whose files lie on this machine, if anywhere, and are not there: the place of each by its topic.
+    """The places of sources whose files should be on this machine and are not, by topic.
 
-    Of a path among options nothing is told: Spark takes it as it is, and a relative one for its own process's.
+    A path among the options is not checked: Spark takes it as it is, and a relative one is relative to its process.
 
     Args:
         settings: The job.
-        work: The folder that paths lie below.
+        work: The work folder, which relative paths are below.
     """
     places = {topic: _place(said, work) for topic, said in settings.sources.items() if said.path}
     return {topic: place for topic, place in places.items() if place is not None and not _there(place)}
 
 
 def _place(said: SourceSettings, work: Path) -> str | None:
-    """Where a source's files are to lie on this machine, a pattern too; None where nobody can look."""
+    """Where a source's files should be on this machine, as a path or a pattern; None where nobody can look."""
     place = said.path or next((value for name, value in said.options.items() if name.lower() == "path"), None)
     return None if place is None or has_scheme(place) else below(work, place)
 

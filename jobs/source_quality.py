@@ -21,7 +21,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def checks_of(quality: QualitySettings | None) -> SourceChecks | None:
-    """What a source's settings ask the application to do with its records."""
+    """The checks that the application makes of a source's records; None if its settings ask for none."""
     if quality is None:
         return None
     if quality.policy == "reject":
@@ -33,7 +33,7 @@ def checks_of(quality: QualitySettings | None) -> SourceChecks | None:
 
 
 class rejecting:  # noqa: N801 - reads as a function; a class can be pickled
-    """Gives the reason of each row that breaks a rule: ``QUALITY:`` and the first rule that it breaks."""
+    """The reason to reject a row: ``QUALITY:`` and the first rule that it breaks; null if it breaks none."""
 
     def __init__(self, rules: Sequence[Invariant]) -> None:
         self._rules = tuple(rules)
@@ -67,7 +67,7 @@ class _Look:
             )
 
     def _end(self, wrong: str, topic: str) -> str:
-        """What became of the batch, and how to go on: where it is refused, nothing has landed that would bind it."""
+        """What became of the batch, and how to go on. Of a refused batch nothing is committed, so it may change."""
         if not self._fails:
             return "The batch was taken as it is."
         return (
@@ -82,5 +82,5 @@ class _Look:
 
 
 def wrong_of(verdicts: Sequence[Verdict]) -> dict[str, int | None]:
-    """The rules that do not hold and how many rows break them; None where a rule counts no rows."""
+    """The rules that do not hold, and how many rows break each; None where a rule counts no rows."""
     return {found.rule: found.broken for found in verdicts if not found.holds and found.error is None}

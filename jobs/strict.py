@@ -53,13 +53,13 @@ class Strict(BaseModel):
 
 @dataclass(frozen=True)
 class Spelled:
-    """How a text is spelled: for machines, and in the words that people and editors are told."""
+    """How a text must be spelled: a pattern, and the words in which people and editors are told of it."""
 
     pattern: str
     words: str
 
     def check(self, value: str) -> str:
-        """The text, if it is spelled so.
+        """Return a text if it is spelled so; otherwise raise a ValueError.
 
         >>> Spelled(r"[a-z]+", "small letters").check("A")
         Traceback (most recent call last):
@@ -100,7 +100,7 @@ def _to_names(value: Any) -> Any:
 
 
 def _to_number(value: Any) -> Any:
-    # A variable of the environment and --set give text.
+    # Environment variables and --set provide only text.
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
@@ -118,8 +118,8 @@ def _to_bytes(value: Any) -> Any:
 
 
 def instant_in(text: str) -> datetime:
-    """The instant that a text in ISO form tells, with its own zone; a ValueError if it is none."""
-    # Python 3.10 reads no Z.
+    """Parse an instant in ISO form, with its own zone; a ValueError if it is none."""
+    # Python 3.10 does not parse a Z.
     return datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
 
 
@@ -132,17 +132,17 @@ def _to_instant(value: Any) -> Any:
     """
     if isinstance(value, str):
         value = instant_in(value)
-    # YAML makes a date or a datetime of what looks like one; without a zone it is UTC, as everywhere in the library.
+    # YAML turns what looks like a date or a datetime into one; without a zone it is UTC, as everywhere in the library.
     return as_instant(value) if isinstance(value, date) else value
 
 
 def in_utc(value: Any) -> Any:
-    """An instant without an offset as one of UTC; anything else as it is."""
+    """An instant, in UTC if it has no offset; anything else as it is."""
     return as_instant(value) if isinstance(value, datetime) else value
 
 
 def to_flag(value: Any) -> Any:
-    """A text that says true or false as that; anything else as it is: a variable and --set give text.
+    """A boolean for a text that says true or false, as variables and --set provide it; anything else as it is.
 
     >>> to_flag("False"), to_flag("no")
     (False, 'no')
@@ -161,7 +161,7 @@ _BYTES_SCHEMA: Final = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "s
 
 #: A duration as people write it.
 DurationSetting = Annotated[timedelta, BeforeValidator(_to_duration), WithJsonSchema(_DURATION_SCHEMA)]
-#: As the papers write it, a number of milliseconds; or a duration.
+#: A number of milliseconds, as in the KIPs; or a duration.
 Millis = Annotated[timedelta, BeforeValidator(_to_millis), WithJsonSchema(_MILLIS_SCHEMA)]
 #: One name, or a list of them.
 Names = Annotated[tuple[str, ...], BeforeValidator(_to_names), WithJsonSchema(_NAMES_SCHEMA)]
@@ -174,10 +174,11 @@ Flag = Annotated[bool, BeforeValidator(to_flag)]
 
 
 def validated(model: type[_M], said: Any) -> _M:
-    """Settings from plain values.
+    """Validate plain values as settings.
 
     Raises:
-        ConfigurationError: every fault with its path, and for unknown keys the nearest one and all that are allowed.
+        ConfigurationError: lists every fault with its path, and for unknown keys the nearest one and all that are
+            allowed.
     """
     try:
         return model.model_validate(said)
@@ -188,9 +189,9 @@ def validated(model: type[_M], said: Any) -> _M:
 
 
 def said_otherwise(settings: BaseModel) -> set[str]:
-    """The fields that were given, and as something else than what they are if nothing is said.
+    """The fields that were given a value other than their default.
 
-    Settings that are shown say defaults too, so it makes no difference whether one was said.
+    Shown settings include defaults, so it must make no difference whether a default was given.
 
     >>> class Some(Strict):
     ...     size: int = 1
@@ -211,12 +212,12 @@ class PlacedError(ConfigurationError):
         self.said = said
 
     def __reduce__(self) -> tuple[type[PlacedError], tuple[str, str]]:
-        return type(self), (self.path, self.said)  # As TopologyError.
+        return type(self), (self.path, self.said)  # So that it can be pickled, as TopologyError.
 
 
 @contextmanager
 def at(path: str) -> Iterator[None]:
-    """Name the path of a setting in what is told about it; inner paths are put behind outer ones.
+    """Put the path of a setting into errors about it; inner paths follow outer ones.
 
     >>> with at("plan.hourly"), at("windowed_by"):
     ...     raise ConfigurationError("Grace must not be negative.")
@@ -232,7 +233,7 @@ def at(path: str) -> Iterator[None]:
 
 
 def nearest(word: object, allowed: list[str]) -> str:
-    """A hint at the name that was probably meant (None: none was given), and at all that are allowed.
+    """A hint for a message: the name that ``word`` (None: none was given) probably means, and all that are allowed.
 
     >>> nearest("tigger", ["root", "trigger"])
     '; did you mean "trigger"? Allowed here: root, trigger'
@@ -244,7 +245,7 @@ def nearest(word: object, allowed: list[str]) -> str:
 
 
 def _told(model: type[BaseModel], detail: Any) -> str:
-    # Of a mapping's key pydantic tells the key and what is wrong with it, of a model's only the key.
+    # For a key of a mapping, pydantic reports the key and its fault; for a key of a model, only the key.
     is_key = detail["loc"][-1:] == ("[key]",)
     if (is_key or detail["type"] == "invalid_key") and not isinstance(detail["input"], str):
         above = ".".join(_located(model, detail["loc"][: -2 if is_key else -1])[0])
@@ -263,7 +264,7 @@ def _told(model: type[BaseModel], detail: Any) -> str:
 
 
 def _wanted(detail: Any) -> str:
-    """What should be there; no values, since one of them may be a secret."""
+    """What should be there, without the value that is, which may be a secret."""
     if detail["type"] == "missing":
         return "is missing"
     wanted = _WANTED.get(detail["type"])
@@ -273,7 +274,7 @@ def _wanted(detail: Any) -> str:
 
 
 def wanted_here(wanted: str, given: Any) -> str:
-    """What should be where something of another kind is, without its value.
+    """The message for a value of the wrong kind, without the value.
 
     >>> wanted_here("text", True)
     'text should be here, and this is true or false; write it in quotes'
@@ -284,7 +285,7 @@ def wanted_here(wanted: str, given: Any) -> str:
 
 
 def _located(model: Any, place: tuple[Any, ...]) -> tuple[list[str], Any, Any]:
-    """The path as the user wrote it, the type of what holds its last key, and that of what is there."""
+    """The path as the user wrote it, the type that holds its last key, and the type at the path."""
     path: list[str] = []
     at = holder = model
     for part in place:
@@ -306,7 +307,7 @@ def _below(kind: Any, part: Any) -> Any:
 
 
 def _plain(kind: Any) -> Any:
-    """A type without its annotations, and without None beside it."""
+    """A type without annotations, and without None as an alternative."""
     while True:
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
@@ -326,7 +327,7 @@ def _others(kind: Any) -> list[Any]:
 
 
 def _tags(kind: Any) -> set[str]:
-    """The words by which a member of a union is chosen."""
+    """The values by which a member of a union is chosen."""
     if get_origin(kind) is Annotated:
         tags = {str(said.tag) for said in get_args(kind)[1:] if isinstance(said, Tag)}
         return tags or _tags(get_args(kind)[0])
@@ -334,7 +335,7 @@ def _tags(kind: Any) -> set[str]:
 
 
 def _choices(kind: Any, key: str | None = None) -> Iterator[str]:
-    """The values that choose among models; of one key, if that is given."""
+    """The values by which a model is chosen; only those of one key, if it is given."""
     for member in _members(kind):
         yield from dict.fromkeys(_choices(member, key))
     kind = _plain(kind)

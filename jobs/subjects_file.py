@@ -1,7 +1,7 @@
 """A file of data subjects to erase: CSV with a header.
 
-It is not read by Spark, which treats the name of a file as a pattern, does not support doubled quotes and skips files
-whose names begin with ``_``.
+It is read here and not by Spark, which treats the name of a file as a pattern, does not know doubled quotes, and skips
+files whose names begin with ``_``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _DONE: Final = "Nothing was removed. Mend the file."
 def subjects_in(file: Path) -> Given:
     """The columns and the subjects of a file; an empty field is null, and lines without any value are left out.
 
-    A field in quotes may have commas, line ends and doubled quotes in it, as spreadsheets write them (RFC 4180).
+    A field in quotes may contain commas, line ends and doubled quotes, as spreadsheets write them (RFC 4180).
 
     Raises:
-        ConfigurationError: there is no subject: a receipt for nobody would look like that of a subject who is gone. Or
-            columns have no name, or one name.
-        RecordError: a line does not fit the header, or the file is no text in UTF-8; told without its values.
+        ConfigurationError: there is no subject (a receipt for nobody would look like that of a subject who is gone); or
+            a column has no name, or the same name as another.
+        RecordError: a line does not fit the header, or the file is not CSV in UTF-8; the message has no values.
     """
     with file.open(encoding="utf-8-sig", newline="") as text:
         reader = csv.reader(text, strict=True)

@@ -25,7 +25,7 @@ from versioned.table import VersionedTable
 
 
 def place_of(target: str) -> str:
-    """A table's place as Delta needs it: a path on this machine from the root on, anything else as it is.
+    """A table's place as Delta needs it: a path on this machine is made absolute, anything else stays as it is.
 
     >>> place_of("sales.rates"), place_of("s3://bucket/rates"), place_of("dbfs:/mnt/rates"), place_of("/data/rates")
     ('sales.rates', 's3://bucket/rates', 'dbfs:/mnt/rates', '/data/rates')
@@ -37,15 +37,15 @@ def place_of(target: str) -> str:
 
 
 def opened(spark: SparkSession, target: str) -> VersionedTable:
-    """Open a versioned table, as :meth:`VersionedTable.open` does, by the place that a console knows it by."""
+    """Open a versioned table, as :meth:`VersionedTable.open` does, by its place as given on the command line."""
     return VersionedTable.open(spark, place_of(target))
 
 
 def columns_of_ddl(ddl: str) -> StructType:
-    """The columns that ``--schema`` names. Spark reads it, so a session has to be there.
+    """The columns in ``--schema``. Spark parses it, so there must be a session.
 
     Raises:
-        ConfigurationError: it is no DDL, in the words of Spark; or has types that no table has.
+        ConfigurationError: it is not DDL, in the words of Spark; or it has types that tables cannot have.
     """
     try:
         return columns_of(ddl)
@@ -54,7 +54,7 @@ def columns_of_ddl(ddl: str) -> StructType:
 
 
 def promise(spec: VersionedTableSpec) -> dict[str, Any]:
-    """What a table promises, durations in words."""
+    """The settings of a versioned table, with durations in words."""
     return {
         "keys": list(spec.keys),
         "values": list(spec.values),
@@ -69,7 +69,7 @@ def promise(spec: VersionedTableSpec) -> dict[str, Any]:
 
 
 def described(table: VersionedTable) -> dict[str, Any]:
-    """What a table promises and holds: two passes over its rows."""
+    """The settings and the contents of a table; this takes two passes over its rows."""
     horizon = table.horizon()
     times = {str(scope): instant(us).isoformat() for scope, us in sorted(table.stream_times().items())}
     return {
@@ -83,10 +83,10 @@ def described(table: VersionedTable) -> dict[str, Any]:
 
 
 def key_as_frame(table: VersionedTable, said: dict[str, str]) -> DataFrame | None:
-    """One key as a frame, its texts cast to the types of the table's columns; nothing said = no frame, all keys.
+    """One key as a frame, its texts cast to the types of the table's columns; None, for all keys, if none is given.
 
     Raises:
-        ConfigurationError: a column that is no key, one that is missing, or a value that its type does not have.
+        ConfigurationError: a column is not a key, a key column is missing, or a value does not fit its type.
     """
     if not said:
         return None
@@ -116,7 +116,7 @@ def json_rows(frame: DataFrame, limit: int) -> list[dict[str, Any]]:
 
 
 def exact(number: str) -> float | str:
-    """A number of a JSON text; as text where a float would be another one.
+    """A number in a JSON text; kept as text where a float would be a different number.
 
     >>> exact("0.1"), exact("12345678901234567.891")
     (0.1, '12345678901234567.891')
@@ -126,10 +126,10 @@ def exact(number: str) -> float | str:
 
 
 def instant_of(said: str) -> datetime:
-    """An instant in ISO form; without a zone it is UTC.
+    """Parse an instant in ISO form; without a zone it is UTC.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the text is not an instant.
 
     >>> instant_of("2013-01-02T12:00:00Z").isoformat()
     '2013-01-02T12:00:00+00:00'

@@ -1,7 +1,7 @@
 """Errors without the values of rows, which Spark may quote when it fails at a row.
 
-Great Expectations passes on only the text of an error. So a text is shown as it is only if it is known to concern
-columns; of any other, the condition is shown, or the class that Java's message begins with.
+Great Expectations passes on only the text of an error. So a text is reported as it is only if it is known to be about
+columns; of any other, only the error condition is reported, or the class with which Java's text begins.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from typing import Final
 from pyspark.errors import PySparkException, PythonException
 from pyspark.logger import PySparkLogger
 
-#: How every error of Spark's that has a condition begins, and that it is one.
+#: How every Spark error with a condition begins; the SQLSTATE shows that it is one.
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\] .*\bSQLSTATE: ", re.DOTALL)
 _JOB: Final = r"(?:org\.apache\.spark\.SparkException: Job aborted [^\n]*? \(TID \d+\) \([^()\n]*\): )?"
 _JAVA: Final = re.compile(rf"An error occurred while calling [\w.]+\n: {_JOB}([\w.$]+)")
-#: What Great Expectations says of columns that are not there, or of another type.
+#: Messages of Great Expectations about columns that are missing, or of the wrong type.
 _OF_COLUMNS: Final = re.compile(
     r'(?:Error: )?The column "[^"\n]*" in BatchData does not exist\.'
     r"|Expected numeric column type for function \w+\(\)\. Recieved type: [^\n]+"
     r"|\w+ metrics cannot be computed on column of type [^\n]+"
 )
-#: The classes of SQLSTATE of errors about data, and about functions of the user that failed.
+#: SQLSTATE classes of errors about data, and of users' functions that failed.
 _OF_ROWS: Final = ("22", "38", "39")
 _WHY: Final = "Its words may quote a row; versioned validate tells them with examples: 1."
-#: PySpark writes the words of each query that failed to the console, whoever catches the error.
+#: PySpark logs the error of each failed query to the console, even if somebody catches it.
 _LOGS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def unquoted(error: Exception) -> str:
-    """What kind of error it is; its words only if they are known to quote no row.
+    """The kind of an error; its own text only if that is known to quote no row.
 
     >>> unquoted(ValueError("no date: 1970-01-01"))
     'ValueError. Its words may quote a row; versioned validate tells them with examples: 1.'
@@ -43,11 +43,11 @@ def unquoted(error: Exception) -> str:
 
 
 def unquoted_text(said: str, kind: str = "An error") -> str:
-    """As :func:`unquoted`, of an error's text.
+    """As :func:`unquoted`, for the text of an error.
 
     Args:
         said: The text.
-        kind: What is told where the text does not begin with a condition or a class.
+        kind: What to report if the text does not begin with a condition or a class.
 
     >>> unquoted_text('Error: The column "size" in BatchData does not exist.')
     'Error: The column "size" in BatchData does not exist.'
@@ -67,7 +67,7 @@ def may_quote(error: Exception) -> bool:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Meanwhile PySpark does not log what it says of queries of this thread that fail."""
+    """Within the block, PySpark does not log the errors of this thread's queries."""
     here = threading.get_ident()
 
     def is_of_another(record: object) -> bool:

@@ -40,7 +40,7 @@ from versioned.table_log import history
 from versioned.written import Written, look
 
 _LEDGER: Final = "ledger"
-#: In place of a rule: the rows themselves could not be read.
+#: The key of an error, in place of a rule, if the rows themselves could not be read.
 _READ: Final = "read"
 
 
@@ -48,9 +48,9 @@ _READ: Final = "read"
 class Judged:
     """What was found in one table or source.
 
-    ``broken`` counts rows per rule that does not hold (None: the rule counts no rows), ``errors`` tells why a rule
-    could not be judged, or under ``read`` why there are no rows to judge. ``decides`` is whether broken rules are a
-    failure: not where a source's policy is another.
+    ``broken`` counts rows per rule that does not hold (None: the rule counts no rows). ``errors`` says why a rule could
+    not be judged or, under ``read``, why there are no rows to judge. ``decides`` says whether broken rules are a
+    failure; those of a source are only with the policy ``fail``.
     """
 
     name: str
@@ -83,7 +83,7 @@ def _rows(number: int | None) -> str:
 
 
 def code_of(judged: Sequence[Judged]) -> int:
-    """How the program ends: 3 if data breaks a rule, else 1 if a rule could not be judged, else 0.
+    """The exit code: 3 if data breaks a rule, else 1 if a rule could not be judged, else 0.
 
     >>> unsure = Judged("items", "table", 1, 0, 1, errors={"doubled": "no such column"})
     >>> code_of([unsure]), code_of([unsure, Judged("rates", "versions", 1, 9, 9, {"overlap": 2})])
@@ -102,18 +102,18 @@ def validate(
     on_judged: Callable[[Judged], None] | None = None,
     targets: Sequence[TableRef] | None = None,
 ) -> list[Judged]:
-    """Judge tables and the sources of a job, and write the pages. What cannot be read keeps no other from being judged.
+    """Judge tables and the sources of a job, and write the pages. Those that cannot be read do not stop the others.
 
     Args:
         spark: The session.
         settings: What to do.
-        work: The folder that all paths lie below.
+        work: The work folder, which all relative paths are below.
         job: The application whose sources are judged; None = only tables.
-        on_judged: Told after each.
-        targets: The tables that the settings name, if they were looked for already.
+        on_judged: Called after each table or source.
+        targets: The tables that the settings name, if they have been looked for already.
 
     Raises:
-        ConfigurationError: there are no such tables, or the pages cannot be written.
+        ConfigurationError: a table does not exist, or the pages cannot be written.
     """
     pages = pages_of(settings, work)
     judge = Judge(settings.examples)
@@ -126,7 +126,7 @@ def validate(
 
     targets = tables_of(settings, work, lambda: spark) if targets is None else targets
     check_there(spark, targets)
-    # Before any table: what is compared with them is never newer than they are.
+    # Read the ledgers before any table, so that the facts that a table is compared with are never newer than it is.
     times = {ledger: _facts_or_unread(spark, judge, ledger) for ledger in dict.fromkeys(map(_beside, targets))}
     for ledger, unread in times.items():
         if isinstance(unread, Judged) and ledger not in targets:
@@ -158,11 +158,11 @@ def _table_or_unread(
 
 
 def _unread(judge: Judge, name: str, kind: str, rules: int, error: Exception) -> Judged:
-    """What is damaged or out of reach, which shows as late as its rows are read, and as an error of any kind."""
+    """What is found if rows are damaged or out of reach. It shows only when they are read, as an error of any kind."""
     if may_quote(error) and not judge.examples:
         why = unquoted(error)
     else:
-        # Without its causes: of an error of Java nobody knows whether they quote a row.
+        # Without its causes: those of a Java error may quote a row.
         in_words = isinstance(error, EXPECTED) and not isinstance(error, OF_JAVA)
         why = reason(error) if in_words else line_of(error)
     return Judged(name, kind, None, 0, rules, {}, {_READ: why})
@@ -172,7 +172,7 @@ def pages_of(settings: ValidateSettings, work: Path) -> Path:
     """The folder of the pages.
 
     Raises:
-        ConfigurationError: they cannot be written there.
+        ConfigurationError: the pages cannot be written there.
     """
     pages = work / settings.docs
     check_writable("docs:", pages, is_folder=True)
@@ -191,10 +191,10 @@ def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Map
 
     Args:
         spark: The session.
-        judge: Tells what holds.
+        judge: Judges the rows by the rules.
         target: The table.
-        times: Stream times and clock by node, as the ledger told them before.
-        name: What the table is called, once per judge.
+        times: Stream times and clock by node, as read from the ledger before.
+        name: The name of the table; each only once per judge.
     """
     started = time.monotonic()
     version = int(history(spark, target, 1)[0]["version"])
@@ -202,7 +202,7 @@ def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Map
     state = look(spark, target)
     table = stored_table(target.short_name, rows.columns, state.properties)
     if table.kind in ("sink", "table", "answers") and state.written is None:
-        # It looks like one of ours, but nobody of ours wrote it.
+        # It looks like a table of the library, but the library did not write it.
         table = StoredTable(table.name, "other", table.columns)
     rules = invariants_of(table)
     if not rules:
@@ -212,12 +212,12 @@ def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Map
 
 
 def ledger_facts(spark: SparkSession, target: TableRef) -> dict[str, Facts]:
-    """The newest stream times per node, and the newest clock (of every node alike), as a ledger tells them."""
+    """The newest stream times per node, and the newest clock (the same for every node), from a ledger."""
     if is_missing(spark, target):
         return {}
     ledger = read_table(spark, target)
     if stored_table(_LEDGER, ledger.columns, {}).kind != _LEDGER:
-        return {}  # A ledger of somebody else's.
+        return {}  # A table of somebody else's that is called so.
     newest = F.max_by(F.struct("stream_times", F.unix_micros("clock").alias("clock")), F.struct("epoch", "batch_id"))
     by_scope = F.transform_values(
         "said.stream_times", lambda _, t: F.transform_values(t, lambda _, at: F.unix_micros(at))
@@ -234,34 +234,35 @@ def ledger_facts(spark: SparkSession, target: TableRef) -> dict[str, Facts]:
 def table_facts(
     spark: SparkSession, target: TableRef, table: StoredTable, times: Mapping[str, Facts], written: Written | None
 ) -> Facts:
-    """What a table's rows are compared with.
+    """The facts that a table's rows are compared with.
 
     Args:
         spark: The session.
         target: The table.
-        table: What it is.
-        times: Stream times and clock by node, as the ledger tells them.
-        written: The newest write of a batch to it: it names the node whose rows they are, whatever the table is called,
-            and of windows tells their stream times.
+        table: Its kind and columns.
+        times: Stream times and clock by node, from the ledger.
+        written: The newest write of a batch to the table. It names the node whose rows they are, whatever the table is
+            called; for windows it also has their stream times.
     """
     if table.kind == "versions":
         return Facts(VersionedTable.open(spark, target).stream_times())
     facts = next((times[node] for node in _nodes_of(table, written) if node in times), None)
     if facts is None:
-        # Of a log that was cleaned: a table is called like its node, but for the letters that its name does not have.
+        # If the log was cleaned, go by the name: a table is called like its node, except for characters that the name
+        # of a table cannot have.
         stem = table.name.removesuffix("_waiting")
         named = {_as_table(node): said for node, said in times.items()}
         names = [f"{stem}:reorder", stem] if table.kind == "waiting" else [stem]
         facts = next((named[_as_table(name)] for name in names if _as_table(name) in named), Facts())
     if table.kind == "windows" and table.node is not None:
-        # They must not be newer than stream time: a batch that is here but not in the ledger has moved it on.
+        # Windows must not be newer than stream time, which a batch that is here but not in the ledger has advanced.
         own = stream_times_told({} if written is None else written.details, table.node)
         return replace(facts, stream_times=newest_times(facts.stream_times, own))
     return facts
 
 
 def _nodes_of(table: StoredTable, written: Written | None) -> Iterator[str]:
-    """Whose rows a table has, as it tells itself."""
+    """The nodes whose rows a table has, by its own metadata."""
     writer = None if written is None else writer_of(written)
     if table.node is not None:
         yield table.node
@@ -287,7 +288,7 @@ def _judged_source(spark: SparkSession, judge: Judge, topic: str, source: Source
 def _judged(
     judge: Judge, name: str, kind: str, version: int | None, rows: DataFrame, rules: Any, decides: bool, started: float
 ) -> Judged:
-    # Great Expectations reads its frame tens of times.
+    # Great Expectations reads its frame dozens of times.
     kept = rows.persist()
     try:
         number = kept.count()
@@ -300,17 +301,17 @@ def _judged(
 
 
 def settings_of(config: Path, sets: Mapping[str, str] | None = None) -> tuple[ValidateSettings, JobSettings | None]:
-    """The settings of a validation, and of the job that it names; each with the variables that are about it.
+    """The settings of a validation, and of the job that it names; each with the variables that are for it.
 
     Raises:
-        ConfigurationError: as the loader of settings says.
+        ConfigurationError: as :func:`jobs.settings.load_of` says.
     """
     settings = load_of(ValidateSettings, config, sets)
     return settings, None if settings.job is None else load_of(JobSettings, config.parent / settings.job)
 
 
 def main() -> int:
-    """Exit codes: 0 every rule holds, 1 one could not be judged, 2 wrong settings, 3 rows break one."""
+    """Run the program. Exit codes: 0 all rules hold, 1 one could not be judged, 2 wrong settings, 3 rows break one."""
     from jobs.session import build_session
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -319,7 +320,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         settings, job = settings_of(args.config)
-        pages = pages_of(settings, args.work)  # before Spark starts: what is wrong is told at once
+        pages = pages_of(settings, args.work)  # before Spark starts, so that errors are reported at once
         judged = validate(build_session("validate"), settings, args.work, job, lambda found: print(found, flush=True))
     except EXPECTED as error:
         print(reason(error), file=sys.stderr)

@@ -13,9 +13,9 @@ import yaml
 from versioned.errors import ConfigurationError
 
 _MAX_BYTES: Final = 1 << 20
-#: Values in a file, each counted as often as aliases repeat it.
+#: The most values in a file, each counted as often as aliases repeat it.
 _MAX_VALUES: Final = 100_000
-#: What YAML's own constructors raise for ``!!int x``, the 99th of a month and the like.
+#: Errors that YAML's own constructors raise for ``!!int x``, the 99th of a month and the like.
 _NOT_WHAT_IT_SAYS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _OTHER_BASE: Final = re.compile(r"[+-]?(0[0-9_]|[0-9_]+:)")
@@ -33,15 +33,15 @@ _KINDS: Final[dict[type, str]] = {
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """What YAML itself would take, for something that nobody means who writes settings."""
+    """Raised for what YAML itself would accept, with a meaning that nobody intends in settings."""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping that a file holds.
 
     Raises:
-        ConfigurationError: the file is missing, cannot be read, is too large, no YAML, or holds something else. It
-            tells where, and no values: one of them may be a secret.
+        ConfigurationError: the file is missing, cannot be read, is too large, is not YAML, or holds something else. The
+            message says where, but has no values: one of them may be a secret.
     """
     held = _bytes(path)
     try:
@@ -63,10 +63,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def value_in(text: str, name: str) -> Any:
-    """The value of one setting that looks like a list or a mapping; its text where that is no YAML after all.
+    """The value of one setting that looks like a list or a mapping; its text if it is not YAML after all.
 
     Raises:
-        ConfigurationError: it is YAML that a file may not hold; names the setting.
+        ConfigurationError: it is YAML that a settings file may not hold; the message names the setting.
 
     >>> value_in("{size: 1 h}", "windowed_by"), value_in("[a-z", "regex")
     ({'size': '1 h'}, '[a-z')
@@ -83,7 +83,7 @@ def value_in(text: str, name: str) -> Any:
 
 
 def kind_in_words(value: Any) -> str:
-    """What kind of value YAML made of something, without the value.
+    """The kind of a value from YAML, in words, without the value.
 
     >>> kind_in_words(None), kind_in_words(True), kind_in_words([1])
     ('nothing', 'true or false', 'a list')
@@ -92,7 +92,7 @@ def kind_in_words(value: Any) -> str:
 
 
 def told_of_key(key: object) -> str:
-    """What to do about a key that is no text, since YAML made something else of it.
+    """The message for a key that is not text, since YAML made something else of it.
 
     >>> told_of_key(True)
     'a key is text, and this one is true or false: YAML reads on, yes, true as that. Write it in quotes, such as "on".'
@@ -106,7 +106,7 @@ def told_of_key(key: object) -> str:
 
 
 def told_of_flag(flag: bool) -> str:
-    """What to do about true or false where a text may be meant.
+    """The advice for true or false where a text may be meant.
 
     >>> told_of_flag(False)
     'YAML reads off, no, false as that. Write it in quotes, such as "off".'
@@ -120,7 +120,7 @@ def _bytes(path: Path) -> bytes:
         if path.is_dir() or not path.exists():
             what = "this is a folder; name a file" if path.is_dir() else "there is no such file"
             raise ConfigurationError(f"{path}: {what}.")
-        with path.open("rb") as file:  # or a pipe, of which only reading tells the size
+        with path.open("rb") as file:  # or a pipe, whose size shows only on reading
             read = file.read(_MAX_BYTES + 1)
         if len(read) > _MAX_BYTES:
             raise ConfigurationError(f"{path}: this is too large for settings (at most {_MAX_BYTES} bytes).")
@@ -138,7 +138,7 @@ def _read(text: str) -> Any:
             raise _Refused(None, None, f"aliases make more than {_MAX_VALUES} values", node.start_mark)
         if node is None:
             return None
-        # As they are written: mappings that are merged get the keys of both.
+        # Check mappings as they are written: merged ones have the keys of both.
         for inner in _all(node):
             _refuse_doubles(inner)
             _refuse_other_number(inner)
@@ -148,7 +148,7 @@ def _read(text: str) -> Any:
 
 
 def _values(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
-    """How many values a node is made of once all aliases are replaced; each node is visited once."""
+    """How many values a node has once all aliases are expanded; each node is visited once."""
     if id(node) in above:
         raise _Refused(None, None, "an alias stands within what it means", node.start_mark)
     if id(node) not in known:
@@ -163,7 +163,7 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 
 
 def _all(root: yaml.Node) -> Iterator[yaml.Node]:
-    """Each node, once."""
+    """A node and all nodes below it, each once."""
     waiting, visited = [root], {id(root)}
     while waiting:
         node = waiting.pop()
@@ -174,7 +174,7 @@ def _all(root: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def _refuse_doubles(node: yaml.Node) -> None:
-    """Refuse a key that comes twice in one mapping, where YAML would silently keep the last."""
+    """Refuse a key that occurs twice in one mapping, of which YAML would silently keep the last."""
     seen: set[str] = set()
     for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
         name = str(key.value)
@@ -184,14 +184,14 @@ def _refuse_doubles(node: yaml.Node) -> None:
 
 
 def _refuse_other_number(node: yaml.Node) -> None:
-    """Refuse what YAML takes for a number to the base 60 or 8, which nobody means who writes a time or a code."""
+    """Refuse what YAML reads as a number to the base 60 or 8: whoever writes a time or a code does not mean that."""
     if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and _OTHER_BASE.match(node.value):
         told = "a number with a colon or a 0 before it is one to the base 60 or 8; write it in quotes, or without"
         raise _Refused(None, None, told, node.start_mark)
 
 
 def _told(error: yaml.YAMLError) -> str:
-    """What is wrong and where, without the line itself."""
+    """What is wrong and where, without quoting the line."""
     mark = getattr(error, "problem_mark", None)
     where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
     return f"{getattr(error, 'problem', None) or getattr(error, 'reason', None) or 'not one document'}{where}"

@@ -36,7 +36,7 @@ POINTS: Final[dict[str, Callable[[Setting], list[Figure]]]] = {
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Measure the points named on the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("points", nargs="*", metavar="POINT", help=f"of {', '.join(POINTS)}; default: all")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full sizes (default 1)")
@@ -57,10 +57,10 @@ def main() -> None:
 
 
 def measure(points: list[str], setting: Setting, out: Path) -> bool:
-    """Measure points, and print and write what came out after each, so that a run cut short is not lost.
+    """Measure points; print and write the results after each, so that a run cut short is not lost.
 
     Returns:
-        Whether none failed.
+        Whether all succeeded.
     """
     about = {**machine(), **setting.told()}
     print(json.dumps(about, indent=2), flush=True)
@@ -72,7 +72,7 @@ def measure(points: list[str], setting: Setting, out: Path) -> bool:
         try:
             made = POINTS[point](setting)
         except Exception:
-            # One that fails must not lose what the others took half an hour to measure.
+            # A point that fails must not lose what the others took half an hour to measure.
             traceback.print_exc()
             failed.append(point)
             continue

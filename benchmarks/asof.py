@@ -28,7 +28,7 @@ _SCHEMA = "key BIGINT, ts TIMESTAMP, a DOUBLE, name STRING, seq BIGINT"
 
 
 def compare(setting: Setting) -> list[Figure]:
-    """Instants over the whole history."""
+    """P5 on files, with instants over the whole history."""
     keys, size = setting.size(KEYS), setting.size(ASKED)
     questions = data.asked(keys, size, 1, VERSIONS)
     lookup, notes = _on_files(setting, keys, questions, "P5")
@@ -75,7 +75,7 @@ def against_kafka(setting: Setting) -> list[Figure]:
 
 
 class _Application:
-    """A stream joined to a versioned table that is there already; each run is a batch of new records."""
+    """An application that joins a stream to an existing versioned table; each run is a batch of new records."""
 
     def __init__(self, setting: Setting, keys: int, questions: Path) -> None:
         self._questions = questions
@@ -100,12 +100,12 @@ class _Application:
         self._spark = setting.spark
 
     def run(self, number: int) -> None:
-        """One batch, with the start of the query."""
+        """Run one batch, including the start of the query."""
         (self._root / "stream" / f"{number}.parquet").hardlink_to(self._questions)
         self._app.run()
 
     def notes(self) -> dict[str, Any]:
-        """How many records found a version."""
+        """How many records of the first batch found a version."""
         out = self._spark.read.format("delta").load(str(self._root / "tables" / "out"))
         return {"application found": out.where(F.col("_batch_id") == 0).where("a is not null").count()}
 
@@ -164,7 +164,7 @@ def duckdb_asof(questions: Path, versions: Path, out: Path) -> None:
 
 
 def summed(setting: Setting, path: str) -> tuple[int, int, int, int]:
-    """Records with and without a version, and sums of what was found: equal for equal answers."""
+    """Counts of records with a version and of all, and sums of what was found: equal for equal answers."""
     frame = setting.spark.read.parquet(path)
     start, a = F.unix_millis(F.col("found_from").cast("timestamp")), F.round(F.col("found_a") * 4).cast("long")
     row = frame.agg(F.count("found_from"), F.count("*"), F.sum(start % 1_000_003 * F.col("seq")), F.sum(a)).collect()[0]

@@ -1,7 +1,7 @@
 """The data of all benchmarks: pure functions of key and version, written once as Parquet and, for Kafka, as longs.
 
-Version ``v`` of a key begins on day ``v`` at an instant of that day that only its key and ``v`` decide; so the start of
-the next version is known without looking. Instants are whole milliseconds, which is what Kafka has.
+Version ``v`` of a key begins on day ``v``, at an instant that depends only on the key and ``v``; so the start of the
+next version is known without looking it up. Instants are whole milliseconds, as in Kafka.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Longs = Any  # numpy arrays of int64
 
 @dataclass(frozen=True)
 class Records:
-    """Columns of records, in the order in which they come: ``ts`` in milliseconds, ``n`` makes the values."""
+    """Columns of records, in order of arrival: ``ts`` is in milliseconds, and the values are made from ``n``."""
 
     key: Longs
     ts: Longs
@@ -35,7 +35,7 @@ class Records:
         return len(self.key)
 
     def to_table(self, **more: Longs) -> pa.Table:
-        """Columns ``key ts a name seq`` and others."""
+        """The records as a table with the columns ``key ts a name seq``, and further ones."""
         return pa.table(
             {
                 "key": pa.array(self.key),
@@ -48,33 +48,33 @@ class Records:
         )
 
     def write(self, path: Path) -> Path:
-        """As one Parquet file of several row groups, so that two cores can read it."""
+        """Write the records as one Parquet file of several row groups, so that two cores can read it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(self.to_table(), path, row_group_size=max(len(self) // 8, 1))
         return path
 
     def write_longs(self, path: Path) -> Path:
-        """As big-endian longs ``key ts n``, record by record: what Java reads at once."""
+        """Write the records one by one as big-endian longs ``key ts n``, which Java reads without conversion."""
         path.parent.mkdir(parents=True, exist_ok=True)
         np.stack([self.key, self.ts, self.n], axis=1).astype(">i8").tofile(path)
         return path
 
 
 def starts(keys: Longs, version: int | Longs) -> Longs:
-    """When a version of each key begins, milliseconds."""
+    """The instants at which a version of each key begins, in milliseconds."""
     day = np.asarray(version, dtype=np.int64)
     return BASE_MS + day * DAY_MS + (_mixed(keys, day) % np.uint64(DAY_MS)).astype(np.int64)
 
 
 def version(keys: Longs, number: int) -> Records:
-    """The same version of many keys, as puts."""
+    """The same version of many keys, as records to put."""
     return Records(keys, starts(keys, number), _values(keys, number))
 
 
 def write_versions(folder: Path, keys: int, versions: int) -> Path:
-    """The stored rows of a table with so many versions of each key: one Parquet file per version.
+    """Write the stored rows of a table with ``versions`` versions of each key, one Parquet file per version.
 
-    Columns: ``key validFrom validTo a name``, validTo null in the newest.
+    Columns: ``key validFrom validTo a name``; validTo is null in the newest version.
     """
     folder.mkdir(parents=True, exist_ok=True)
     order = np.random.default_rng(_SEED).permutation(keys).astype(np.int64)
@@ -98,17 +98,17 @@ def write_versions(folder: Path, keys: int, versions: int) -> Path:
 def batch(
     keys: int, size: int, day: int, *, late: float = 0.0, stored: int = 1, repeated: bool = False, seed: int = 0
 ) -> Records:
-    """A batch of puts for the day after the stored versions, in order of time.
+    """A batch of records to put, for the day after the stored versions, in order of time.
 
     Args:
         keys: Number of keys.
         size: Number of records.
-        day: Stored versions of each key, with the batches before this one.
+        day: Number of stored versions of each key, counting each batch before this one as one.
         late: The share of records that are out of order: up to an hour older than the newest version of their key
-            that was stored at first, day ``stored - 1``.
-        stored: How many versions of each key there were before the first batch.
-        repeated: Whether a key may come several times; else each at most once.
-        seed: Another batch.
+            before the first batch, that of day ``stored - 1``.
+        stored: Number of versions of each key before the first batch.
+        repeated: Whether a key may occur several times; otherwise at most once.
+        seed: Makes another batch.
     """
     chance = np.random.default_rng(_SEED + 1 + seed + day)
     chosen = chance.integers(0, keys, size) if repeated else chance.permutation(keys)[:size]
@@ -120,7 +120,7 @@ def batch(
 
 
 def asked(keys: int, size: int, first_day: float, last_day: float, seed: int = 0) -> Records:
-    """Records that look versions up: keys and instants at random."""
+    """Records that look versions up, with random keys and instants."""
     chance = np.random.default_rng(_SEED + 7 + seed)
     ts = BASE_MS + chance.integers(int(first_day * DAY_MS), int(last_day * DAY_MS), size)
     return Records(chance.integers(0, keys, size), ts, chance.integers(0, 1_000, size))
@@ -141,7 +141,7 @@ def _instants(ms: Longs) -> pa.Array:
 
 
 def _mixed(keys: Longs, number: Longs) -> Longs:
-    """Splitmix64: well spread, and the same everywhere."""
+    """Splitmix64 hashes, which are well spread and the same everywhere."""
     with np.errstate(over="ignore"):
         x = np.asarray(keys).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.asarray(number).astype(np.uint64)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

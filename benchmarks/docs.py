@@ -1,6 +1,6 @@
 """``python -m benchmarks.docs FILE ...``: put measured figures into ``docs/benchmarks.md``, between its marks.
 
-Several files, of runs on one machine, may each hold some points; of a point that several have, the last counts.
+Several files, from runs on one machine, may each hold some of the points; if several hold a point, the last one counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HEAD: Final = (
 
 
 def table(runs: Iterable[Mapping[str, Any]]) -> str:
-    """The figures of runs as a Markdown table, and what they were measured on."""
+    """The figures of runs as a Markdown table, followed by what they were measured on."""
     said: dict[str, list[Mapping[str, Any]]] = {}
     machines: dict[str, None] = {}
     for run in runs:
@@ -46,7 +46,7 @@ def replaced(page: str, told: str) -> str:
 
 
 def _point(figure: Mapping[str, Any]) -> str:
-    """What is measured anew as a whole: P5 in two commands."""
+    """The unit that a later run replaces as a whole: P5 is measured by two commands."""
     return f"{figure['point']} Kafka" if "Kafka's test driver" in figure["peer"] else str(figure["point"])
 
 
@@ -70,7 +70,7 @@ def _machine(about: Mapping[str, Any]) -> str:
 
 
 def main(files: list[str]) -> None:
-    """Rewrite the page."""
+    """Rewrite the page with the figures of these files."""
     runs = [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
     PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), table(runs)), encoding="utf-8")
 

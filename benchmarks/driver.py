@@ -72,7 +72,7 @@ def records(count: int, topics: list[str]) -> list[Record]:
 
 
 def per_second(plan: Callable[[], Topology], count: int) -> float:
-    """Records per second, the driver's construction not counted."""
+    """Records per second, without the construction of the driver."""
     topology = plan()
     topics = sorted({node.topic for node in topology if hasattr(node, "topic")})
     said = records(count, topics)

@@ -20,7 +20,7 @@ _RETENTION = "5 days"
 
 
 def compare(setting: Setting) -> list[Figure]:
-    """A day of valid time per 100 batches; upkeep (purge, compaction of closed history) after every 20."""
+    """P10: 100 batches cover a day of valid time; upkeep (purge, compaction of closed history) runs after every 20."""
     batches = setting.batches or (UPKEEP_EVERY if setting.quick else BATCHES)
     keys, size = setting.size(KEYS), RECORDS
     table = setting.versioned_table("P10-ours", keys, 3, _RETENTION)
@@ -53,7 +53,7 @@ def _batch(keys: int, size: int, number: int) -> data.Records:
 
 
 class _Written:
-    """What the batches wrote: nothing is vacuumed meanwhile, so all of it lies there."""
+    """Measures what the batches wrote: nothing is vacuumed meanwhile, so that all files are still there."""
 
     def __init__(self, setting: Setting, table: VersionedTable) -> None:
         self._spark = setting.spark
@@ -61,7 +61,7 @@ class _Written:
         self._before, self._log_before = self._bytes()
 
     def told(self, batches: int, input_bytes: int) -> dict[str, Any]:
-        """Rows, files, and bytes per batch, per day of a batch a minute, and per byte of input."""
+        """Rows, files, and bytes per batch, per day at a batch a minute, and per byte of input."""
         now, log = self._bytes()
         data_bytes, log_bytes = now - self._before, log - self._log_before
         detail = self._spark.sql(f"DESCRIBE DETAIL {self._table.target.sql}").collect()[0]
@@ -78,7 +78,7 @@ class _Written:
         }
 
     def _bytes(self) -> tuple[int, int]:
-        """Of data and deletion vectors; of the log."""
+        """The bytes of data and deletion vectors, and those of the log."""
         log = (self._folder() / "_delta_log").rglob("*")
         return _size(self._files()), _size(log)
 
@@ -116,7 +116,7 @@ def _reads(grown: VersionedTable, fresh: VersionedTable, setting: Setting) -> An
 def _read_all(table: VersionedTable, at: datetime | None) -> Any:
     def run(_: int) -> None:
         frame = table.current() if at is None else table.as_of(at)
-        # Not into Spark's noop sink, which Delta cannot feed from a table with deletion vectors.
+        # Not Spark's noop sink: Delta cannot feed it from a table with deletion vectors.
         frame.agg(F.count_if(F.xxhash64(*frame.columns) != 0)).collect()
 
     return run

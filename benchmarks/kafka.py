@@ -12,13 +12,13 @@ from typing import Any, Final
 _HERE: Final = Path(__file__).parent
 _SOURCE: Final = _HERE / "java" / "KafkaPeer.java"
 PACKAGE: Final = "org.apache.kafka:kafka-streams-test-utils:4.3.1"
-#: Where the jars are; fetched on first use.
+#: The environment variable with the folder of the jars; without it they are fetched on first use.
 JARS: Final = "KAFKA_JARS"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command gave: seconds by the peer's own clock, how many results, and sums of their times and numbers."""
+    """The answer to a command: seconds by the peer's own clock, the count of results, and sums of times and numbers."""
 
     seconds: float
     count: int
@@ -27,7 +27,7 @@ class Answer:
 
     @property
     def told(self) -> tuple[int, int, int]:
-        """What must be equal to ours."""
+        """The part that must be equal to ours."""
         return self.count, self.sum_ms, self.sum_n
 
 
@@ -38,7 +38,7 @@ class KafkaPeer:
         jars: Folder of kafka-streams, its test utilities and what they need.
         state: Folder for RocksDB.
         arguments: ``store``, ``join``, or ``suppress`` with its bound and wait in milliseconds.
-        heap: Of the Java process.
+        heap: The most heap memory of the Java process.
     """
 
     def __init__(self, jars: Path, state: Path, *arguments: str, heap: str = "3g") -> None:
@@ -51,13 +51,13 @@ class KafkaPeer:
         self._awaited = 0
 
     def say(self, command: str, file: Path) -> None:
-        """Ask for something; the answer is read later, by :meth:`answer`."""
+        """Send a command; :meth:`answer` reads the answer later."""
         self._process.stdin.write(f"{command} {file}\n")
         self._process.stdin.flush()
         self._awaited += 1
 
     def answer(self) -> Answer:
-        """The answer to the last command, once it is there; earlier ones are passed over.
+        """Wait for the answer to the last command, and skip those to earlier ones.
 
         Raises:
             RuntimeError: the process has died.
@@ -72,12 +72,12 @@ class KafkaPeer:
         return Answer(float(seconds), *map(int, numbers))
 
     def ask(self, command: str, file: Path) -> Answer:
-        """Ask, and wait for the answer."""
+        """Send a command and wait for its answer."""
         self.say(command, file)
         return self.answer()
 
     def close(self) -> None:
-        """End the process and forget its state."""
+        """End the process and delete its state."""
         self._process.stdin.close()
         try:
             self._process.wait(timeout=30)
@@ -97,7 +97,7 @@ def kafka_jars(work: Path) -> Path:
 
 
 def _fetch(folder: Path, ivy: Path) -> None:
-    # In a process of its own: a session resolves packages when its JVM starts, and ours runs already.
+    # In a process of its own: a session resolves packages when its JVM starts, and ours is running already.
     script = (
         "from pyspark.sql import SparkSession;"
         "SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')"

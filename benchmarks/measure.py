@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-#: Runs beside the first, which is not counted: code is compiled, files come into the page cache.
+#: Counted runs, after a first one that is not counted: it compiles code and brings files into the page cache.
 RUNS = 3
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """Who takes part: ``run(n)`` does the work for the n-th time.
+    """A participant, whose ``run(n)`` does the work for the n-th time.
 
-    What ``run`` returns are the seconds it took by its own clock (a peer in another process); None = ours counts.
+    ``run`` returns the seconds by its own clock, for a peer in another process; None = our clock counts.
     """
 
     name: str
@@ -39,7 +39,7 @@ Timings = dict[str, list[Timing]]
 
 
 def alternate(contestants: Sequence[Contestant], runs: int = RUNS, warm_ups: int = 1) -> Timings:
-    """Let all contestants run in turn, the first in each round another one.
+    """Let all contestants run in turn; each round begins with another one.
 
     Args:
         contestants: Their names differ.
@@ -73,26 +73,26 @@ def alternate(contestants: Sequence[Contestant], runs: int = RUNS, warm_ups: int
 
 
 def median(timings: Sequence[Timing]) -> float:
-    """The median of seconds."""
+    """The median time, in seconds."""
     return statistics.median(timing.seconds for timing in timings)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One ratio.
+    """The measured ratio of one contestant to another.
 
     Args:
-        point: Of the list of aims, for example ``P1``.
+        point: Name of the point in the list of aims, for example ``P1``.
         what: The work, in words.
-        ours: Who is measured.
-        peer: Against whom.
+        ours: Name of the contestant that is measured.
+        peer: Name of the contestant it is compared with.
         timings: Runs of both, by their names.
         records: Records per run of ours.
-        peer_records: The same of the peer, if it was given another number.
+        peer_records: Records per run of the peer, if it was given another number.
         aim: The ratio to reach.
-        sense: ``faster``: ours per second over the peer's, at least the aim. ``slower``: our seconds over the peer's,
-            at most the aim.
-        notes: What else was seen; numbers and short texts.
+        sense: ``faster``: our records per second over the peer's, at least the aim. ``slower``: our seconds per record
+            over the peer's, at most the aim.
+        notes: Other observations: numbers and short texts.
     """
 
     point: str
@@ -108,12 +108,12 @@ class Figure:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Medians: ours, the peer's."""
+        """The median seconds of ours, and of the peer."""
         return median(self.timings[self.ours]), median(self.timings[self.peer])
 
     @property
     def ratio(self) -> float:
-        """How many times as fast as the peer; of the sense ``slower``, how many times as slow."""
+        """How many times as fast as the peer; for the sense ``slower``, how many times as slow."""
         ours, peer = self.seconds
         per_record = ours / self.records, peer / (self.peer_records or self.records)
         return per_record[1] / per_record[0] if self.sense == "faster" else per_record[0] / per_record[1]

@@ -85,7 +85,7 @@ def against_kafka(setting: Setting) -> list[Figure]:
 
 
 def look_up(setting: Setting, table: VersionedTable, questions: data.Records) -> tuple[int, int, int]:
-    """Count and sums of the versions found, as Kafka's process tells them."""
+    """Count and sums of the versions found, as Kafka's process reports them."""
     _, frame = setting.records(questions, "questions")
     found = table.lookup(frame.select("key", "ts"), "ts", "inner")
     row = found.agg(
@@ -95,7 +95,7 @@ def look_up(setting: Setting, table: VersionedTable, questions: data.Records) ->
 
 
 def skew(setting: Setting) -> list[Figure]:
-    """P9: most records on one key, and one key with very many versions; and what became of each record."""
+    """P9: most records on one key, and one key with very many versions; also with the change that each record made."""
     keys, size = setting.size(KEYS), setting.size(SMALL)
     deep = setting.size(10_000)
 
@@ -138,7 +138,7 @@ def _put_of(table: VersionedTable, frames: list[Any]) -> Callable[[int], None]:
 
 
 def _told_put_of(table: VersionedTable, frames: list[Any]) -> Callable[[int], None]:
-    """With what each record replaced, as the changelog of a table and whatever follows it need."""
+    """As :func:`_put_of`, but with what each record replaced, which a table's changelog and its readers need."""
 
     def run(number: int) -> None:
         told = table.put(frames[number], timestamp="ts", sequence="seq")

@@ -13,7 +13,7 @@ from versioned.svg import INK, RULE, SOFT_INK, line, rect, shortened, text
 
 _LEFT, _WIDTH, _ROW, _TOP = 430, 420, 34, 84
 _MET, _MISSED, _AIM = "#1a73e8", "#d93025", "#202124"
-#: The longest bar, in aims: what lies beyond is cut and told as a number.
+#: The longest bar, as a multiple of the aim: longer ones are cut, and show the ratio as a number.
 _LONGEST: Final = 3.0
 
 
@@ -23,7 +23,7 @@ def write(figures: Sequence[Figure], about: dict[str, Any], folder: Path) -> lis
     Args:
         figures: What was measured.
         about: Machine and settings.
-        folder: Where to.
+        folder: Where to write them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     told = {"about": about, "figures": [figure.to_json() for figure in figures]}
@@ -33,9 +33,9 @@ def write(figures: Sequence[Figure], about: dict[str, Any], folder: Path) -> lis
 
 
 def chart(figures: Sequence[Figure], about: dict[str, Any]) -> Picture:
-    """One bar per figure: how far it is towards its aim, which is the upright line.
+    """A chart with one bar per figure: its ratio as a multiple of its aim, which is the vertical line.
 
-    A figure of the sense ``slower`` is shown the other way round: aim over ratio.
+    For a figure of the sense ``slower``, the bar shows aim over ratio.
     """
     said = (str(about.get("date", "")), f"{about.get('cores')} cores", f"{about.get('memory_gib')} GiB")
     parts = [*headline("Ratios to peers, each against its aim", said)]

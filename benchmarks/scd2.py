@@ -1,7 +1,8 @@
 """The peer of the versioned put: the usual MERGE for slowly changing dimensions of type 2.
 
-Join the batch with the current rows it replaces, add those once more under a null merge key, close and insert. It
-takes each batch for newer than the table: a record that is out of order makes a version that ends before it begins.
+Join the batch with the current rows it replaces, add its records for these once more under a null merge key, then close
+and insert. It assumes that each batch is newer than the table: an out-of-order record makes a version that ends before
+it begins.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F
 
 
 def create(spark: SparkSession, path: Path, versions: DataFrame) -> None:
-    """A table of stored versions (``key validFrom validTo a name``), with deletion vectors."""
+    """Create a table of stored versions (``key validFrom validTo a name``), with deletion vectors."""
     spark.sql(
         f"CREATE TABLE delta.`{path}` (key BIGINT, a DOUBLE, name STRING, validFrom TIMESTAMP, validTo TIMESTAMP, "
         "current BOOLEAN) USING DELTA TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
@@ -47,7 +48,7 @@ def current(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def wrong_intervals(spark: SparkSession, path: Path) -> int:
-    """How many versions end before they begin or overlap the next one of their key."""
+    """How many versions do not end after they begin, or overlap the next one of their key."""
     rows = spark.read.format("delta").load(str(path))
     following = F.lead("validFrom").over(Window.partitionBy("key").orderBy("validFrom"))
     told = rows.withColumn("next", following)

@@ -22,10 +22,10 @@ from versioned.table import VersionedTable
 
 _COLUMNS: Final = "key BIGINT, a DOUBLE, name STRING"
 _RETENTION: Final = "3650 days"
-#: As tests have it: a local disk would get a file of checksums beside each file, which no other storage has, and who
-#: lists a log would list those as well.
+#: As in the tests: otherwise Hadoop writes a checksum file next to each file on a local disk. No other storage has
+#: these, and each listing of a log would include them.
 _FILES: Final = {"spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs"}
-#: What the figures depend on; printed with them.
+#: Settings of Spark on which the figures depend; printed with them.
 _TOLD: Final = (
     "spark.master", "spark.driver.memory", "spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled",
     "spark.databricks.delta.snapshotPartitions",
@@ -37,11 +37,11 @@ class Setting:
     """One run of the benchmarks.
 
     Args:
-        work: A folder that benchmarks may fill; what they no longer need they remove.
+        work: A folder that benchmarks may fill; they remove what they no longer need.
         scale: 1 = the sizes of the table of aims; smaller for trying out.
         runs: Counted rounds.
-        quick: Whether what needs minutes at any scale is made small.
-        batches: Of P10; None = its default.
+        quick: Whether to shrink what takes minutes at any scale.
+        batches: Number of batches of P10; None = its default.
     """
 
     work: Path
@@ -58,8 +58,8 @@ class Setting:
         own = {"spark.driver.memory": "8g", **_FILES, **warehouse, **self.settings}
         session = build_session("benchmarks", own)
         session.sparkContext.setLogLevel("ERROR")
-        # Spark's state store in RocksDB asks for this very class of files, so that none without checksums can be put in
-        # its place.
+        # Spark's RocksDB state store asks for exactly this class of file system, so that one without checksums cannot
+        # take its place: switch its checksums off.
         files = session._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
         files.getLocal(session.sparkContext._jsc.hadoopConfiguration()).setWriteChecksum(False)
         return session
@@ -81,7 +81,7 @@ class Setting:
         return path
 
     def told(self) -> dict[str, Any]:
-        """Settings and versions."""
+        """Settings and versions of packages, to print with the figures."""
         from importlib.metadata import version
 
         conf = {name: self.spark.conf.get(name, None) for name in _TOLD}
@@ -89,18 +89,18 @@ class Setting:
         return {"scale": self.scale, "runs": self.runs, **conf, **{name: version(name) for name in packages}}
 
     def versions(self, keys: int, versions: int) -> DataFrame:
-        """So many stored versions of each key (``key validFrom validTo a name``), made once."""
+        """``versions`` stored versions of each key (``key validFrom validTo a name``), made once."""
         return self.spark.read.parquet(str(self.version_files(keys, versions)))
 
     def version_files(self, keys: int, versions: int) -> Path:
-        """The same, as the folder of Parquet files."""
+        """The folder of the Parquet files that :meth:`versions` reads."""
         folder = self.work / f"versions-{keys}-{versions}"
         return folder if folder.exists() else data.write_versions(folder, keys, versions)
 
     def versioned_table(self, name: str, keys: int, versions: int, retention: str = _RETENTION) -> VersionedTable:
-        """A versioned table that holds so many versions of each key, as upkeep leaves it: closed history in order.
+        """A versioned table with ``versions`` versions of each key, as upkeep leaves it: closed history in order.
 
-        It is loaded in one commit, which a put of each version would also have come to.
+        It is loaded in one commit, with the rows that putting the versions one by one would have produced.
         """
         path = self.folder(name)
         table = VersionedTable.create(
@@ -113,12 +113,12 @@ class Setting:
         return table
 
     def records(self, records: data.Records, name: str) -> tuple[Path, DataFrame]:
-        """Records written as Parquet, and as a DataFrame of it."""
+        """Write records as Parquet; return the file, and a DataFrame that reads it."""
         path = records.write(self.work / "records" / f"{name}.parquet")
         return path, self.spark.read.parquet(str(path))
 
     def records_of_one_batch(self, size: int, name: str) -> tuple[int, Path]:
-        """Records of one kind, for work that is not about them: their number and file."""
+        """Write records for work whose result does not depend on them; return their number and file."""
         path, _ = self.records(data.batch(size, size, 1), name)
         return size, path
 
@@ -127,11 +127,11 @@ class Setting:
         return os.getloadavg()[0]
 
     def longs(self, records: data.Records, name: str) -> Path:
-        """Records as Kafka's process reads them."""
+        """Write records in the form that Kafka's process reads."""
         return records.write_longs(self.work / "records" / f"{name}.longs")
 
     def loads(self, keys: int, versions: int) -> list[Path]:
-        """The same stored versions for Kafka, one file per version."""
+        """Write the stored versions for Kafka, one file per version."""
         every = np.arange(keys)
         return [
             data.version(np.random.default_rng(v).permutation(every), v).write_longs(
@@ -142,7 +142,7 @@ class Setting:
 
 
 def contents(frame: DataFrame) -> tuple[int, int]:
-    """A number of rows, and a sum of hashes of them, whatever their order."""
+    """The number of rows, and the sum of their hashes, whatever their order."""
     hashed = frame.select(F.xxhash64(*frame.columns).alias("h"))
     row = hashed.agg(F.count("*"), F.sum(F.col("h").bitwiseAND(F.lit(0xFFFFFFFF)))).collect()[0]
     return row[0], row[1] or 0

@@ -25,9 +25,10 @@ _OURS, _PEER = "quickstart batch", "as many appends of 1,000 rows"
 
 
 def compare(setting: Setting) -> list[Figure]:
-    """Batches of about 1,000 records; then a query whose foreachBatch appends 1,000 rows to as many tables.
+    """P8: batches of about 1,000 records; then a query whose foreachBatch appends 1,000 rows to each of several tables.
 
-    The first quarter of the batches is not counted. Both are timed by Spark's own ``triggerExecution``.
+    There are as many tables as a batch of ours makes commits. The first quarter of the batches is not counted. Both are
+    timed by Spark's own ``triggerExecution``.
     """
     batches = 6 if setting.quick else BATCHES
     work = setting.folder("P8-ours")
@@ -51,7 +52,7 @@ def compare(setting: Setting) -> list[Figure]:
 def _input(folder: Path, batches: int) -> int:
     """The quickstart's files, cut so that a batch has about 1,000 records."""
     arrivals = pd.concat([rows["arrival"] for rows in topics().values()])
-    # The register of aircraft comes in whole with the first batch, beside the thousand.
+    # The register of aircraft comes whole with the first batch, besides its 1,000 records.
     first = arrivals.sort_values().iloc[: RECORDS * batches + 3_000].max()
     return sum(write_files(folder, batches, until=f"{first:%Y-%m-%d}").values())
 
@@ -67,7 +68,7 @@ class _Quickstart:
         self.batches: list[int] = []
 
     def run(self) -> list[float]:
-        """Seconds per batch."""
+        """Run all batches; return the seconds of each."""
         query = self._app.start()
         self._group = str(query.runId)
         query.awaitTermination()
@@ -89,7 +90,7 @@ class _Quickstart:
         return [told.get(number, 0) for number in self.batches]
 
     def _told(self, report: BatchReport) -> None:
-        # All jobs of a query run in the group of its run, those of threads too. Spark forgets the oldest.
+        # All jobs of a query, those of its threads too, run in the job group of its run. Spark forgets the oldest.
         tracker = self._setting.spark.sparkContext.statusTracker()
         new = [job for job in tracker.getJobIdsForGroup(self._group) if job > self._seen]
         self.jobs.append(len(new))

@@ -40,7 +40,7 @@ _START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 def topology() -> Topology:
-    """Orders with the price that held at their time; prices keep an hour of versions."""
+    """A plan that joins orders to the price valid at their time; prices keep an hour of versions."""
     history = Materialized(history_retention=timedelta(hours=1))
     prices = TableSource("prices", topic="prices", key=("item",), value=("price",), materialized=history)
     orders = StreamSource("orders", topic="orders", key=("item",), value=("seq",))
@@ -50,7 +50,7 @@ def topology() -> Topology:
 
 
 def write_input(folder: Path, batches: int) -> None:
-    """A file per topic and batch, five minutes of event time each; every tenth record half an hour late."""
+    """Write a file per topic and batch, each of five minutes of event time; every tenth record is half an hour late."""
     for number in range(batches):
         for topic in _SCHEMAS:
             (folder / topic).mkdir(parents=True, exist_ok=True)
@@ -68,18 +68,18 @@ def _record(number: int, place: int, topic: str) -> dict[str, Any]:
 
 
 class Memory:
-    """Resident memory of this process and of the JVM below it, in MiB, and what lives on the JVM's heap."""
+    """Resident memory of this process and of the JVM below it, and what is live on the JVM's heap, in MiB."""
 
     def __init__(self) -> None:
         below = subprocess.run(["pgrep", "-P", str(os.getpid()), "java"], capture_output=True, text=True, check=False)
         self.java = int(below.stdout.split()[0])
 
     def resident(self) -> dict[str, float]:
-        """Now, per process."""
+        """Resident memory now, per process."""
         return {"python": _resident(os.getpid()), "java": _resident(self.java)}
 
     def live(self) -> float | None:
-        """The heap after a collection; None without jcmd."""
+        """What is live on the heap after a collection; None if jcmd or jstat is missing or fails."""
         try:
             subprocess.run(["jcmd", str(self.java), "GC.run"], capture_output=True, check=True)
             told = subprocess.run(["jstat", "-gc", str(self.java)], capture_output=True, text=True, check=True).stdout
@@ -97,7 +97,7 @@ def _resident(process: int) -> float:
 
 
 class Watch:
-    """What is seen after each batch; the run is stopped when its time is over."""
+    """Measures after each batch, and sets ``done`` after the last one."""
 
     def __init__(self, batches: int, memory: Memory) -> None:
         self.ends: list[float] = []
@@ -172,7 +172,7 @@ def _tables(spark: SparkSession, app: StreamingApplication) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print the figures; 1 if a batch failed."""
+    """Print the figures; exit code 1 if a batch or upkeep failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=8.0)

@@ -23,12 +23,12 @@ _SCHEMA = "key BIGINT, ts TIMESTAMP, a DOUBLE, name STRING, seq BIGINT"
 
 
 def compare(setting: Setting) -> list[Figure]:
-    """A batch of updates a run, in order of time; both keep what their buffers hold from run to run."""
+    """P7, with a batch of updates per run, in order of time; both keep what their buffers hold from run to run."""
     keys, size = setting.size(KEYS), setting.size(RECORDS)
     bound = setting.size(BOUND)
     batches = [_updates(keys, size, number) for number in range(setting.runs + 1)]
     files = [setting.longs(batch, f"P7-{number}") for number, batch in enumerate(batches)]
-    # Each is written before the clock of its run starts, as Kafka's are.
+    # Written before the clock of their runs starts, as Kafka's files are.
     inputs = [setting.records(batch, f"P7-{number}")[0] for number, batch in enumerate(batches)]
     root = setting.folder("P7-ours")
     (root / "in").mkdir()

@@ -25,7 +25,7 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def compare(setting: Setting) -> list[Figure]:
-    """Both read the same files, one a batch, and append final counts to a Delta table; the state starts empty."""
+    """P6. Both read the same files, one per batch, and append final counts to a Delta table; the state starts empty."""
     keys, size = setting.size(KEYS), setting.size(RECORDS)
     files = write_files(setting.folder("P6-input"), keys, size)
     few = write_files(setting.folder("P6-warm-up"), keys, max(size // 20, 100))
@@ -51,10 +51,11 @@ def compare(setting: Setting) -> list[Figure]:
 
 
 def write_files(folder: Path, keys: int, size: int) -> Path:
-    """Files of two hours each, late records five to seven hours old; the last has one record that closes all windows.
+    """Write files of two hours each, some records five to seven hours late, and a last one that closes all windows.
 
-    So late that both engines drop the same ones: ours judges each record at its place, Spark by the watermark that the
-    batch before used, which the first two do not have.
+    The late records are so late that both engines drop the same ones: ours judges each record at its place, Spark by
+    the watermark that the batch before used. The first two batches have no such watermark, and no late records. The
+    last file has one record.
     """
     chance = np.random.default_rng(6)
     each, span = size // FILES, 2 * data.HOUR_MS
@@ -71,7 +72,7 @@ def write_files(folder: Path, keys: int, size: int) -> Path:
 
 
 def run_ours(setting: Setting, files: Path, folder: Path) -> None:
-    """An application of one aggregate and one suppression."""
+    """Run an application of one aggregate and one suppression."""
     builder = StreamsBuilder()
     grouped = builder.stream("in", key="key", value=["a"]).group_by_key()
     counted = grouped.windowed_by(TimeWindows.of("1 hour").grace("1 hour")).count(name="counts")
@@ -83,7 +84,7 @@ def run_ours(setting: Setting, files: Path, folder: Path) -> None:
 
 
 def run_spark(setting: Setting, files: Path, folder: Path) -> None:
-    """The same by Spark alone: append mode, state in RocksDB."""
+    """Run the same with Spark alone: append mode, state in RocksDB."""
     spark = setting.spark
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", _ROCKSDB)
     read = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(files))
@@ -97,7 +98,7 @@ def run_spark(setting: Setting, files: Path, folder: Path) -> None:
 
 
 def _in_order(folder: Path) -> None:
-    """Spark's file source takes files in the order of their modification time."""
+    """Set modification times in the order of the files, in which Spark's file source then reads them."""
     for number in range(FILES + 1):
         os.utime(folder / f"{number}.parquet", (1_700_000_000 + number,) * 2)
 

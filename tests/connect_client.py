@@ -24,7 +24,7 @@ _DAY = 86_400
 
 
 def _prices(spark: SparkSession, folder: Path) -> dict[str, Any]:
-    """A versioned table: made, written to (in order and late), asked, looked into, purged."""
+    """A versioned table: created, written to (in order and late), queried, looked up in, purged."""
     table = VersionedTable.create(
         spark, f"{folder}/prices", "item STRING, price DOUBLE", keys="item", history_retention="30 days"
     )
@@ -78,7 +78,7 @@ def _whole_plan() -> Topology:
     return builder.build()
 
 
-#: Prices and orders, (number, item, price or amount, day), as they come before each start.
+#: Prices and orders that arrive before each start: (number, item, price or amount, day).
 _INPUT: list[dict[str, list[tuple[int, str, float, int]]]] = [
     {"prices": [(1, "tea", 10.0, 1), (2, "tea", 12.0, 5)], "orders": [(3, "tea", 1, 4)]},
     {"prices": [(4, "tea", 11.0, 3)], "orders": [(5, "tea", 2, 4), (6, "oil", 3, 9)]},
@@ -90,7 +90,7 @@ _SCHEMAS = {
 
 
 def _run(spark: SparkSession, folder: Path, plan: Topology, starts: int) -> None:
-    """So many starts of an application, each with new input, on the state that the one before left."""
+    """Start an application ``starts`` times, each time with new input, and with the state that the last run left."""
     sources = {
         name: SparkSource("json", {"path": f"{folder}/in/{name}"}, schema, sequence_by="n")
         for name, schema in _SCHEMAS.items()
@@ -140,7 +140,7 @@ def _upkeep(spark: SparkSession, folder: Path) -> dict[str, Any]:
 
     kept: list[Upkeep] = []
     with beside(spark, MaintainSettings(root=f"file://{folder}/small/tables"), folder, kept.append):
-        pass  # The pass that is under way ends first.
+        pass  # The current pass of upkeep ends first.
     return {
         "done": {one.table: [one.rows, *one.done] for one in kept},
         "failed": [one.failed for one in kept if one.failed],
@@ -148,7 +148,7 @@ def _upkeep(spark: SparkSession, folder: Path) -> dict[str, Any]:
 
 
 def _missing(spark: SparkSession, folder: Path) -> str:
-    """What ``DeltaTable`` says where the server has no plugin for it."""
+    """The error of ``DeltaTable`` if the server has no plugin for it."""
     from delta.tables import DeltaTable
 
     try:
@@ -159,7 +159,7 @@ def _missing(spark: SparkSession, folder: Path) -> str:
 
 
 def _job(spark: SparkSession, folder: Path) -> dict[str, Any]:
-    """``versioned run`` with metrics for Prometheus: its lines, and what it says of the tables."""
+    """``versioned run`` with metrics for Prometheus: its lines per batch, and those about the tables."""
     from typer.testing import CliRunner
 
     from jobs.cli import app
@@ -188,7 +188,7 @@ plan:
 _PARTS = {"job": _job, "prices": _prices, "missing": _missing, "batch": _batch, "upkeep": _upkeep, "shop": _shop}
 
 if __name__ == "__main__":
-    os.environ["SPARK_REMOTE"] = sys.argv[1]  # As a user of a command says it.
+    os.environ["SPARK_REMOTE"] = sys.argv[1]  # As users of a command set it.
     session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
     said: dict[str, Any] = {"remote": is_remote(), "session": type(session).__module__}
     print(json.dumps(said | {name: _PARTS[name](session, Path(sys.argv[2])) for name in sys.argv[3:]}))

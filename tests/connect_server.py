@@ -20,7 +20,7 @@ _SECONDS = 90
 
 @contextmanager
 def running_server(folder: Path) -> Iterator[str]:
-    """A server while the block runs; gives its URL.
+    """Run a server during the block; yields its URL.
 
     Raises:
         AssertionError: it does not answer in time.
@@ -50,6 +50,7 @@ def running_server(folder: Path) -> Iterator[str]:
 
 
 def environment() -> dict[str, str]:
-    """For the server, whose Python workers run the batches, and for its clients: this interpreter and this project."""
+    """The environment of the server, whose Python workers run the batches, and of its clients: with this interpreter
+    and this project."""
     path = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}

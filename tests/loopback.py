@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, each another one."""
+    """Different ports that nobody listens on."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -26,7 +26,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path, seconds: fl
     Args:
         port: Where it listens.
         process: The server.
-        log: What it wrote; the end of it is told if it does not answer.
+        log: What it wrote; the error quotes its end.
         seconds: How long to wait.
 
     Raises:

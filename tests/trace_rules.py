@@ -25,7 +25,7 @@ RULES: Final = {
 
 
 def cases(*operations: str) -> list[Any]:
-    """Each scenario of some operations, with the rules that they prove."""
+    """The scenarios of some operations, as parameters that are marked with the rules that they prove."""
     return [
         pytest.param(scenario, marks=pytest.mark.rule(*RULES[operation]), id=scenario["id"])
         for operation in operations

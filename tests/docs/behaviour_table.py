@@ -52,7 +52,7 @@ class Operator:
     latest: bool = False
 
     def driver(self) -> TopologyTestDriver:
-        """The operator before a sink, primed."""
+        """A primed driver of the operator, with a sink after it."""
         builder = StreamsBuilder()
         made = self.made(builder)
         (made.to_latest if self.latest else made.to_changelog)("out")

@@ -3,7 +3,7 @@
 | block | check |
 |---|---|
 | ``python`` | runs, after the blocks before it on its page, without Spark |
-| ``text`` behind a ``python`` or ``sql`` block | is what that block prints, to the letter |
+| ``text`` after a ``python`` or ``sql`` block | is exactly what that block prints |
 | ``python title="on Spark"``, ``sql`` | runs in one Spark session (``test_docs_on_spark.py``) |
 | ``yaml`` | is accepted by the loader of the settings; plans are built |
 | ``bash`` | each command exists, takes these options, and the files that it names are there |
@@ -122,7 +122,7 @@ def check_page(markdown: str) -> int:
 
 
 def run_python(block: Block, names: dict[str, Any]) -> str:
-    """Run a block and give what it printed."""
+    """Run a block and return what it printed."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(block.text, f"<line {block.line}>", "exec", dont_inherit=True), names)  # the page's own code
@@ -152,7 +152,7 @@ def _check_output(block: Block, before: Block | None, names: dict[str, Any]) -> 
 
 
 def check_yaml(text: str) -> None:
-    """Settings of a job or of upkeep, or the steps of a plan alone (``plan:`` and nothing else).
+    """Check settings of a job or of upkeep, or the steps of a plan alone (``plan:`` and nothing else).
 
     Raises:
         ConfigurationError: as the loader says.
@@ -171,10 +171,10 @@ def check_yaml(text: str) -> None:
 
 
 def check_shell(text: str) -> None:
-    """Every command exists, takes its options, and the project's files that it names are there.
+    """Check that every command exists and takes its options, and that the project's files that it names exist.
 
     Raises:
-        BrokenBlockError: it is none of those that can be checked, or names what is not there.
+        BrokenBlockError: a command is none of those that can be checked, or names what does not exist.
     """
     joined = text.replace("\\\n", " ")
     commands = [shlex.split(line, comments=True) for line in joined.splitlines()]
@@ -223,7 +223,7 @@ def _check_versioned(words: list[str]) -> None:
 
 
 def _check_program(words: list[str]) -> None:
-    """``python -m jobs.x`` and ``spark-submit jobs/x.py``: the program is there and knows the options."""
+    """Check that the program of ``python -m jobs.x`` or ``spark-submit jobs/x.py`` exists and knows the options."""
     if words[0] == "spark-submit":
         program = next((PROJECT / word for word in words[1:] if word.endswith(".py")), None)
         place = words.index(str(program.relative_to(PROJECT))) if program else len(words)
@@ -245,7 +245,7 @@ def _check_program(words: list[str]) -> None:
 
 
 def _check_packages(options: list[str]) -> None:
-    """spark-submit brings no Delta Lake along; packages are those that the tests run with."""
+    """Check that Delta Lake is named, which spark-submit lacks, and that all packages are those of the tests."""
     said = dict(pairwise(options))
     named = said.get("--packages", "").split(",")
     if DELTA not in named and "--jars" not in said:

@@ -30,7 +30,7 @@ _MADE: Final = re.compile(r"CREATE OR REPLACE TEMPORARY \w+ `name_(\w+)`(?:\((.*
 
 
 def table() -> str:
-    """What there is in SQL of each kind of table, with its columns in their order."""
+    """The SQL views and functions of each kind of table, with their columns in order, in Markdown."""
     rows = ["| table | view or function | columns |", "|---|---|---|"]
     for kind, (columns, properties) in _STORED.items():
         rows += [_row(kind, *made) for made in _made(columns.split(), properties)]
@@ -44,7 +44,7 @@ def _row(kind: str, name: str, columns: list[str]) -> str:
 
 
 def _made(columns: list[str], properties: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Each view and function of a table, as it is called, with its columns."""
+    """Each view and function of a table: how it is called, and its columns."""
     said = list[str]()
     session: Any = SimpleNamespace(sql=said.append)
     with (

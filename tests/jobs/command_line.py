@@ -11,6 +11,6 @@ from jobs.cli import app
 
 
 def run(work: Path, *arguments: str, config: str = "shop.yaml") -> Any:
-    """How a command ended, and what it printed."""
+    """Run a command; the result has its exit code and what it printed."""
     told = [*arguments, "-c", str(work / config), "-w", str(work)]
     return CliRunner().invoke(app, told, catch_exceptions=False)

@@ -47,14 +47,14 @@ NOT_CALLABLE = 3
 
 
 def topology(size: timedelta) -> Topology:
-    """A plan as a user writes it, in a module of his own."""
+    """A plan as a user writes it, in a module of their own."""
     builder = StreamsBuilder()
     builder.stream("s").group_by_key().windowed_by(TimeWindows.of(size)).count(name="counts")
     return builder.build()
 
 
 def suppressed() -> Topology:
-    """A plan that is refused, with nothing of settings in its words."""
+    """A plan that is refused, with a message that says nothing of settings."""
     builder = StreamsBuilder()
     builder.table("s", value="n").suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
     return builder.build()

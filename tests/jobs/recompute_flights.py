@@ -25,8 +25,8 @@ _DELAY_COLUMNS = ("carrier", "flight", "tailnum", "delay", "manufacturer", "mode
 class Expected:
     """What the quickstart's tables should hold; instants are UTC.
 
-    ``moves`` and ``delays`` are all results in the order in which they are told, ``per_airport`` and ``last_delays``
-    the latest of each airport and flight number. ``rejects`` counts the rejected records by node and reason.
+    ``moves`` and ``delays`` are all results in order of output; ``per_airport`` and ``last_delays`` are the latest of
+    each airport and of each flight number. ``rejects`` counts the rejected records by node and reason.
     """
 
     with_weather: pd.DataFrame
@@ -52,7 +52,7 @@ class VersionedModel:
     refused: int = 0
 
     def put(self, key: str, ts_us: int, value: tuple[Any, ...]) -> bool:
-        """Whether it is taken; grace equals retention, the default."""
+        """Put a value; return whether it is accepted. Grace equals retention, the default."""
         newest = ts_us if self.stream_time_us is None else self.stream_time_us
         if ts_us < newest - self.retention_us:
             self.refused += 1
@@ -120,7 +120,7 @@ class AirportModel:
     told: list[tuple[str, int, int]] = field(default_factory=list)
 
     def move(self, tailnum: str, ts_us: int, dest: str) -> None:
-        """A flight; one that departed before the aircraft's latest moves nothing."""
+        """Record a flight; one that departed before the aircraft's latest moves nothing."""
         latest_us, left = self.last.get(tailnum, (ts_us, None))
         if ts_us < latest_us:
             return
@@ -138,7 +138,7 @@ class AirportModel:
         self.told.append((airport, self.counts[airport], self.times[airport]))
 
     def rows(self) -> pd.DataFrame:
-        """Every count in the order in which it was told; an airport stays, with zero, when the last one has left."""
+        """Every count in order of output; an airport stays, with zero, when its last aircraft has left."""
         return _frame(self.told, ["airport", "aircraft", "ts"], ["ts"])
 
 
@@ -151,12 +151,12 @@ class DelayModel:
     told: list[tuple[Any, ...]] = field(default_factory=list)
 
     def depart(self, number: tuple[str, int], ts_us: int, tailnum: str, delay: int) -> None:
-        """A flight; the result is told at once, with an aircraft that is not known yet as well."""
+        """Record a flight; its result is output at once, even if the aircraft is not known yet."""
         self.last[number] = (ts_us, tailnum, delay)
         self._tell(number)
 
     def register(self, tailnum: str, ts_us: int, about: tuple[Any, ...]) -> None:
-        """An aircraft; every flight number that it flew last is told again."""
+        """Record an aircraft; the result of every flight number that it flew last is output again."""
         self.planes[tailnum] = (ts_us, about)
         for number in sorted(number for number, last in self.last.items() if last[1] == tailnum):
             self._tell(number)
@@ -167,7 +167,7 @@ class DelayModel:
         self.told.append((*number, tailnum, delay, *about, max(ts_us, registered_us)))
 
     def rows(self) -> pd.DataFrame:
-        """Every result in the order in which it was told."""
+        """Every result in order of output."""
         return _frame(self.told, [*_DELAY_COLUMNS], ["ts"])
 
     def registered(self) -> pd.DataFrame:
@@ -256,7 +256,7 @@ def recompute(topics: Mapping[str, pd.DataFrame], grace: pd.Timedelta, retention
 
 
 def records(topics: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, int | None, dict[str, Any]]]:
-    """Topic, event time and row of every record, in the order of arrival."""
+    """Topic, event time and row of every record, in order of arrival."""
     every = [record for topic, rows in topics.items() for record in _records(topic, rows, _TIMES[topic])]
     for _, topic, ts_us, row in sorted(every, key=lambda record: record[0]):
         yield topic, ts_us, row

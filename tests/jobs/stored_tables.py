@@ -25,7 +25,7 @@ COLUMNS = {
     "clicks": "page STRING",
     "items": "label STRING",
 }
-#: Second after 2020, key and value columns.
+#: The records of each topic; ``s`` is the second after the start of 2020.
 INPUT: dict[str, list[dict[str, Any]]] = {
     "prices": [
         {"seq": 1, "s": 10, "item": "tea", "price": 1.0},
@@ -43,7 +43,7 @@ INPUT: dict[str, list[dict[str, Any]]] = {
     "clicks": [{"seq": 10, "s": 125, "item": "xylo", "page": "a"}, {"seq": 11, "s": 131, "item": "gin", "page": "b"}],
     "items": [{"seq": 12, "s": 1, "item": "tea", "label": "Tea"}, {"seq": 13, "s": 2, "item": "xylo", "label": "Xylo"}],
 }
-#: Rows of orders that break a rule are put aside.
+#: Rows of orders that break a rule are rejected.
 ORDERS = {
     "policy": "reject",
     "expectations": [
@@ -63,7 +63,7 @@ PRICES = {
 
 
 def topology() -> Topology:
-    """Every kind of stored table is in it."""
+    """A plan with every kind of stored table."""
     builder = StreamsBuilder()
     prices = builder.table(
         "prices", Materialized.versioned("1 day"), key="item", value="price", reorder="20 seconds", name="prices"
@@ -79,7 +79,7 @@ def topology() -> Topology:
 
 
 def written(folder: Path) -> None:
-    """The input as JSON, one folder per topic."""
+    """Write the input as JSON, one folder per topic."""
     for topic, records in INPUT.items():
         place = folder / topic
         place.mkdir(parents=True)
@@ -111,7 +111,7 @@ def application(
 
 
 class Heard(logging.Handler):
-    """What was logged."""
+    """Collects what is logged."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ def _version(key: str, start: int, end: int | None, **changed: str) -> Fault:
 
 
 _LATER = "TIMESTAMP '2020-06-01'"
-#: Table -> rows, each as what differs from a sound one, and how many rows break which rule by them.
+#: Table -> groups of rows, each row as its differences from a sound one, and how many rows break which rule by them.
 FAULTS: dict[str, list[tuple[list[Fault], dict[str, int]]]] = {
     "prices": [
         ([_version("null", 1, None, item="NULL")], {"null_item": 1}),
@@ -218,7 +218,7 @@ FAULTS: dict[str, list[tuple[list[Fault], dict[str, int]]]] = {
         ([{"item": "'twice'"}, {"item": "'twice'"}], {"doubled": 2}),
     ],
 }  # fmt: skip
-#: What a sound row is made different by, so that no two rows of a table are equal by accident.
+#: Table -> a column, and its value for each row, so that no two rows are equal by accident.
 _OWN = {
     "counts": ("item", "'own{}'"), "held": ("item", "'own{}'"), "met": ("_arrival", "{}"),
     "ledger": ("application", "'own{}'"), "items": ("item", "'own{}'"),
@@ -235,7 +235,7 @@ def expected(table: str) -> dict[str, int]:
 
 
 def unguard(spark: SparkSession, path: str) -> None:
-    """Take the constraints away that keep a foreign writer from the worst."""
+    """Remove the constraints that keep a foreign writer from the worst."""
     spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT versioned_interval")
     for column in ("item", "validFrom"):
         spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {column} DROP NOT NULL")

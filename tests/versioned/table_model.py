@@ -48,7 +48,7 @@ class TableModel:
     purged_us: int | None = None
 
     def put(self, records: Iterable[Record]) -> list[Judged]:
-        """One after the other; a late one is refused."""
+        """Put records one after the other; late ones are refused."""
         judged = []
         for record in records:
             scope, us = self._scope(record), record.us // self.resolution * self.resolution
@@ -61,7 +61,7 @@ class TableModel:
         return judged
 
     def backfill(self, records: Iterable[Record]) -> list[Judged | None]:
-        """Never late; None for what is after the stream time."""
+        """Put records that are never late; None for one that is after stream time."""
         judged: list[Judged | None] = []
         is_empty, newest = not self.observed, max(self.observed.values(), default=None)
         latest = {key: max(held) for key, held in self.versions.items()}
@@ -79,7 +79,7 @@ class TableModel:
         return judged
 
     def purge(self) -> int:
-        """How many rows no promised lookup can find."""
+        """Remove the rows that no promised lookup can find; return how many."""
         gone = [row for row in self.rows() if self._is_expired(row)]
         slowest = self._slowest_us()
         if gone and self.scope == "partition" and slowest is not None:
@@ -130,7 +130,7 @@ class TableModel:
         return "TOMBSTONE" if found[3] is None else found
 
     def horizon_us(self) -> int | None:
-        """The slowest scope's, but not before what a purge has removed."""
+        """The horizon of the slowest scope, but not before what a purge has removed."""
         slowest = self._slowest_us()
         return slowest if slowest is None or self.purged_us is None else max(slowest, self.purged_us)
 

@@ -19,7 +19,7 @@ from versioned.spec import TimeScope, VersionedTableSpec
 from versioned.table import VersionedTable
 
 table = commands("Make and read versioned tables.")
-# Offered here too, where people look for it, besides ``versioned picture``.
+# Where one looks for it, beside the other pictures.
 table.command()(timeline)
 
 Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_ROWS, help="Show at most this many rows.")]

@@ -1,8 +1,7 @@
 """Who is notified of each batch of a job: in the process that runs it, or, with Spark Connect, from the ledger.
 
-With Spark Connect, batches run in a Python worker of the server. A callback would have to be sent there, and would work
-on a copy: its lines would go to the server's log, and a summary would count nothing. So no callback is sent, and the
-client reads the ledger.
+There batches run in a Python worker of the server. What they call would have to travel, and would change a copy: lines
+would stand in the server's log, and a summary would count nothing. So nothing travels, and the client reads the ledger.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where settings come from: a file, overridden by the environment, and both by ``--set``; the origin of each value.
 
-The layers are sources of pydantic-settings, which merges them. The parts of a path are separated by ``__`` in a
-variable and by dots in ``--set``; a value that looks like a list or a mapping is read as YAML. The options of a source
-or of Kafka are Spark's: their names have dots, and their values stay text, even JSON.
+The layers are sources of pydantic-settings, which puts them over each other. The parts of a path are separated by
+``__`` in a variable and by dots in ``--set``; what looks like a list or a mapping is read as YAML. The options of a
+source or of Kafka are Spark's: their names have dots, and their values stay text, JSON too.
 
 >>> file = {"trigger": "available_now", "plan": {"calm": {"wait": "1 hour"}}}
 >>> layers = Layers.of(file, {"VERSIONED_JOB__TRIGGER": "10 seconds"}, {"plan.calm.wait": "5 min"})

@@ -1,7 +1,7 @@
 """Maintains an application's tables: checks invariants, deletes expired history, compacts, removes old files.
 
-It can run beside the stream, in another process or in a thread (:func:`beside`): its commits do not conflict with those
-of a batch, or the batch retries.
+It may run beside the stream, in another process or in a thread (:func:`beside`): what it does conflicts with no batch,
+or the batch tries again.
 """
 
 from __future__ import annotations

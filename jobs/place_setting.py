@@ -1,7 +1,6 @@
 """Folders and files in settings: below the program's work folder, unless they are absolute or have a scheme.
 
-Places that Spark reads or writes may have a scheme, ``s3a://bucket/tables``; places that a program itself opens may
-not.
+What Spark reads and writes may have a scheme, ``s3a://bucket/tables``; what a program itself looks into may not.
 """
 
 from __future__ import annotations

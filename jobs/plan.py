@@ -1,6 +1,6 @@
 """Turns a plan declared in settings into a topology: each step is one call of the DSL.
 
-Steps may come in any order; each is built after the steps it reads.
+Steps may stand in any order; each is built after the steps it reads.
 
 >>> from jobs.plan_settings import steps_of
 >>> steps = steps_of({

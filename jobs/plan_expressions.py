@@ -1,8 +1,8 @@
 """Expressions in settings: turns short text such as ``"value.delay > 15"`` into an expression of the DSL.
 
-The text is parsed with Python's grammar and never executed: each part is translated if it is on the list of what is
-allowed, and otherwise refused with that list. ``and``, ``or``, ``not``, ``in``, ``is None`` and ``a if c else b`` work
-here, besides everything in ``streams.functions``.
+The text is read with Python's grammar and never run: each piece of it is either on the list of what is allowed, and
+translated, or refused with what is allowed. ``and``, ``or``, ``not``, ``in``, ``is None`` and ``a if c else b`` work
+here, beside everything of ``streams.functions``.
 
 >>> parse_expression("upper(value.city) if value.delay > 15 else None", ROW)
 case(value.delay > 15, upper(value.city), None)

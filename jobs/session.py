@@ -1,7 +1,7 @@
 """The Spark session of jobs and tests: settings from ``conf/spark-defaults.conf``, Delta's jars from ``.jars``.
 
-A program that spark-submit started keeps the settings of spark-submit (``--master``, ``--properties-file``,
-``--jars``); the project's own settings apply only without spark-submit.
+A program that spark-submit started keeps what spark-submit was told (``--master``, ``--properties-file``, ``--jars``);
+only without spark-submit do the project's own settings apply.
 """
 
 from __future__ import annotations

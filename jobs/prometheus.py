@@ -4,7 +4,8 @@
     app = StreamingApplication(..., on_batch=exporter.observe)
     exporter.serve(9100)  # or exporter.write_textfile("metrics.prom") after each batch
 
-Names are KIP-328's with underscores, since Prometheus takes no dashes; ``metric`` is the exact name.
+Metrics have KIP-328's names with underscores, since Prometheus allows no dashes; the label ``metric`` has the exact
+name.
 """
 
 from __future__ import annotations

@@ -269,7 +269,7 @@ def _judged_here(rule: Invariant) -> tuple[str, ...]:
 
 
 def _is_wide(rule: Invariant) -> bool:
-    """Whether a bound is a whole number that would change as a double, which Great Expectations makes of it."""
+    """Whether a bound is a whole number that may change as a double, which Great Expectations makes of it."""
     bounds = (rule.arguments.get(name) for name in BOUNDS)
     return rule.expectation == BETWEEN and any(type(bound) is int and abs(bound) > 2**53 for bound in bounds)
 

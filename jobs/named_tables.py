@@ -179,7 +179,7 @@ def _is_address(name: str) -> bool:
 
 
 def _missing(root: str, there: Collection[str], names: list[str]) -> str | None:
-    """The message if a root has no tables, or not all of these names; None if it has."""
+    """The message if a root has no tables, or not all of these names; None if it has them all."""
     if not there:
         return f"root: there are no tables below {root}. Run the job first, or name another folder."
     missing = [name for name in names if name not in there]

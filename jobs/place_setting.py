@@ -16,7 +16,7 @@ from streams.spark.reader_options import FILES
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 
-#: The prefix of a root that is a schema of a catalog. Dots do not tell: a folder's name may have them as well.
+#: The prefix of a root that is a schema of a catalog. Dots do not identify one: a folder's name may have them too.
 _CATALOG: Final = "catalog:"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 #: Characters that Spark reads as a pattern in the path of a reader.

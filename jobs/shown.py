@@ -122,7 +122,7 @@ def origins(said: dict[str, Any], layers: Layers) -> dict[str, Origin]:
 
 
 def annotated(said: dict[str, Any], layers: Layers) -> str:
-    """Shown settings as YAML; a comment behind each value says where it comes from.
+    """Shown settings as YAML; a comment after each value says where it comes from.
 
     >>> print(annotated({"trigger": "10 s", "order": "arrival"}, Layers.of({"trigger": "10 s"})))
     trigger: 10 s   # file

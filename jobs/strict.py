@@ -53,7 +53,7 @@ class Strict(BaseModel):
 
 @dataclass(frozen=True)
 class Spelled:
-    """How a text must be spelled: a pattern, and the words in which people and editors are told of it."""
+    """How a text must be spelled: a pattern, and the words that describe it to people and editors."""
 
     pattern: str
     words: str

@@ -30,7 +30,7 @@ for _folder in ("streams/spark", "jobs"):
 
 #: Hadoop starts a process for each permission that it sets on a local file; VFORK does not copy the page table for it.
 _CHEAP_PROCESSES = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -Djdk.lang.Process.launchMechanism=VFORK"}
-#: Files without a checksum beside each: half as many files, and a fifth of the processes.
+#: No checksum file next to each file: half as many files, and a fifth of the processes.
 _PLAIN_FILES = {
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",

@@ -18,7 +18,7 @@ from versioned.making import check_new
 from versioned.spec import TimeScope, VersionedTableSpec
 from versioned.table import VersionedTable
 
-table = commands("Make and read versioned tables.")
+table = commands("Create and read versioned tables.")
 # Where one looks for it, beside the other pictures.
 table.command()(timeline)
 

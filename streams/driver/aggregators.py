@@ -3,9 +3,9 @@
 A state of ``None`` means that there is no aggregate. ``sum``, ``avg``, ``min`` and ``max`` ignore null values, as in
 SQL; ``count`` counts records, or the non-null results of its expression if it has one.
 
-User code may change its arguments in place and return them, as in Kafka Streams, where each call receives what was read
-from bytes. Here a state is also the old value of a change, or the starting point of another window, and a value goes to
-several windows. So user code gets copies of its own (:func:`streams.rows.own`).
+User functions may change their arguments in place and return them, as in Kafka Streams, where each call gets freshly
+deserialized objects. Here a state is also the old value of a change or the base of another window, and one value goes
+to several windows. So user functions get their own copies (:func:`streams.rows.own`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class Aggregator:
 
     Args:
         aggregation: What is computed.
-        exact_means: The values of a mean are added as they are, not as doubles.
-        fit: What makes of what user code returns a state that can be kept; by the declared names alone if not given.
+        exact_means: Add up the values of a mean in their own type instead of as doubles.
+        fit: Turns what user code returns into a state that can be stored; by default it only matches the names of the
+            declared fields.
     """
 
     def __init__(self, aggregation: Aggregation, *, exact_means: bool = False, fit: Fit | None = None) -> None:
@@ -47,7 +48,7 @@ class Aggregator:
         return None
 
     def add(self, state: Any, key: Row, value: Row | None) -> Any:
-        """The state with one record more (Kafka: ``Aggregator``, ``Reducer``)."""
+        """The state after one more record (Kafka: ``Aggregator``, ``Reducer``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.adder is not None:
             return self._kept(self._spec.adder(own(key), own(value), own(state)))
@@ -56,7 +57,7 @@ class Aggregator:
         return self._add_built_in(state, key, value)
 
     def merge(self, key: Row, left: Any, right: Any) -> Any:
-        """The state of two sessions together (Kafka: ``Merger``)."""
+        """The state of two sessions that merge (Kafka: ``Merger``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.merger is not None:
             return self._kept(self._spec.merger(own(key), own(left), own(right)))
@@ -67,7 +68,7 @@ class Aggregator:
         return self._merge_built_in(left, right)
 
     def result(self, state: Any) -> Row | None:
-        """The row that flows out; ``None`` is a tombstone."""
+        """The result row of a state; ``None`` is a tombstone."""
         kind = self._spec.kind
         if kind in ("reduce", "aggregate"):
             return as_row(state, self._spec.output)
@@ -90,7 +91,7 @@ class Aggregator:
             check_order(self._spec.kind, operand)
         elif self._spec.kind == "avg":
             number = addend("avg", operand)
-            # A mean is a double, also of decimals.
+            # A mean is a double, even of decimals.
             part = (number if self._exact_means else float(number), 1)
         return part if state is None else self._merge_built_in(state, part)
 
@@ -104,11 +105,11 @@ class Aggregator:
 
 
 def kept_by(aggregation: Aggregation, fit: Fit | None = None) -> Fit:
-    """What makes of what user code returned the state that is kept; a single value is no row of declared fields.
+    """A function that turns what user code returns into a state; it refuses a single value if fields are declared.
 
     Args:
         aggregation: What is computed.
-        fit: As of :class:`Aggregator`.
+        fit: As in :class:`Aggregator`.
 
     >>> kept_by(Aggregation("aggregate", schema="total bigint, n bigint"))({"total": 7})
     Row(total=7, n=None)
@@ -132,9 +133,9 @@ def kept_by(aggregation: Aggregation, fit: Fit | None = None) -> Fit:
 
 
 def in_order(value: Any) -> Any:
-    """What values are ordered by: as in Spark no number is larger than NaN, which equals itself.
+    """The sort key of a value: as in Spark, NaN equals itself and is the largest number.
 
-    Rows and lists go by the first part in which they differ, of which a null is the least.
+    Rows and lists are ordered by the first part in which they differ, where null is the least.
 
     >>> nan = float("nan")
     >>> min(nan, 1.0, key=in_order), max(1.0, nan, 2.0, key=in_order)
@@ -149,10 +150,10 @@ def in_order(value: Any) -> Any:
 
 
 def check_order(aggregate: str, value: Any) -> None:
-    """Refuse what Spark cannot look for the least or greatest of: a map, or what has one in it, and durations.
+    """Refuse a value that Spark has no ``min`` or ``max`` for: a map, anything that contains one, or a duration.
 
     Raises:
-        RecordError: it is one.
+        RecordError: the value is one of these.
 
     >>> check_order("max", Row(stops=[1, 2], place=Row(x=1)))
     """
@@ -169,12 +170,12 @@ def check_order(aggregate: str, value: Any) -> None:
 
 
 def as_row(value: Any, output: str) -> Row | None:
-    """What user code returned, as a row: a mapping by its fields, any other value as the one field ``output``."""
+    """What user code returned, as a row: a mapping with its fields, any other value as the only field ``output``."""
     returned = plain(value)
     return returned if returned is None or isinstance(returned, Row) else Row({output: returned})
 
 
 def plain(value: Any) -> Any:
     """What user code returned: a mapping as a row, anything else as it is."""
-    # User code gets back what it returned; only mappings become rows, so that fields read alike everywhere.
+    # Mappings become rows so that fields are read alike everywhere; user code gets anything else back as it was.
     return value if isinstance(value, Row) or not isinstance(value, Mapping) else Row(value)

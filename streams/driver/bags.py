@@ -12,7 +12,10 @@ from streams.rows import frozen
 
 
 class _Entry(NamedTuple):
-    """A value as it came first, for a zero has two signs and a decimal many scales; its number, and its turn."""
+    """A value, how often the bag has it (``number``), and when it first came (``turn``).
+
+    Equal values can look different, as zeros of either sign or decimals of different scales do: the first one is kept.
+    """
 
     value: Any
     number: int
@@ -20,11 +23,11 @@ class _Entry(NamedTuple):
 
 
 class Bag:
-    """Values with how often each is there; each NaN is the same one, and structs are rows.
+    """Values, each with the number of times it is there; all NaNs are the same value, and structs are rows.
 
-    A change gives another bag and leaves this one as it was, for its result may be refused. Yet nothing is copied: the
-    bag that was changed or asked last has the values, and each of the others knows by which of them it differs from the
-    next one on the way there.
+    :meth:`changed` returns another bag and leaves this one as it was, since a store may refuse the new result. Nothing
+    is copied: only the bag that was changed or read last holds the values, and every other bag knows the one value in
+    which it differs from the next bag on the way there.
 
     Example:
         >>> one = Bag([(2, 1), (1, 1)])
@@ -38,7 +41,7 @@ class Bag:
         self._differs: tuple[Bag, Any, _Entry | None] | None = None
 
     def changed(self, value: Any, sign: int) -> Bag:
-        """The bag with a value added (sign 1) or taken away (sign -1); taking one that is not there changes nothing."""
+        """A bag with the value added (sign 1) or removed (sign -1); removing one that is not there changes nothing."""
         values, value = self._at_hand(), frozen(value)
         known = values.get(value)
         if known is None and sign < 0:
@@ -51,19 +54,19 @@ class Bag:
         return after
 
     def items(self) -> list[tuple[Any, int]]:
-        """Each value with its number, in the order in which they came."""
+        """Each value with the number of times it is there, in order of arrival."""
         return self._at_hand().items()
 
     def least(self) -> Any:
-        """The least value; none of an empty bag."""
+        """The least value; ``None`` if the bag is empty."""
         return self._at_hand().least()
 
     def greatest(self) -> Any:
-        """The greatest value; none of an empty bag."""
+        """The greatest value; ``None`` if the bag is empty."""
         return self._at_hand().greatest()
 
     def _at_hand(self) -> _Values:
-        """The values as they are in this bag: what others made of them is undone, and told to be so there."""
+        """Bring the values into this bag: undo the changes of the bags that lead there, and note them in those bags."""
         way, bag = [], self
         while bag._differs is not None:
             way.append(bag)
@@ -80,7 +83,7 @@ class Bag:
 
 
 class _Values:
-    """Values in order beside their entries, changed in place."""
+    """The values of a bag in order, with their entries; changed in place."""
 
     def __init__(self, numbers: dict[Any, int]) -> None:
         self._turns = len(numbers)
@@ -92,12 +95,12 @@ class _Values:
         return self._entries.get(value)
 
     def first(self, value: Any) -> _Entry:
-        """The entry of a value that is new here."""
+        """A new entry, for a value that is not there yet."""
         self._turns += 1
         return _Entry(value, 1, self._turns)
 
     def put(self, value: Any, entry: _Entry | None) -> None:
-        """Have a value's entry be this one; none if it is gone."""
+        """Set the entry of a value; ``None`` removes the value."""
         if value not in self._entries and entry is not None:
             order = in_order(value)
             place = bisect_right(self._orders, order)
@@ -117,5 +120,5 @@ class _Values:
         return self._ordered[0] if self._ordered else None
 
     def greatest(self) -> Any:
-        # Of equal ones the first, as ``max`` has it.
+        # Of equal values the first one, as Python's ``max`` returns it.
         return self._ordered[bisect_left(self._orders, self._orders[-1])] if self._ordered else None

@@ -16,11 +16,12 @@ from versioned.history_join_rules import SIDES, HistoryJoin, ResultChange
 
 
 class CompleteJoinProcessor(StoringProcessor):
-    """Joins the histories of two versioned tables; its output is one change for each start of a result that changed.
+    """Joins the histories of two versioned tables and emits one change for each start of a result that changed.
 
     A change carries its operation (``insert``, ``update``, ``retract``) and the record that caused it. ``old`` and
-    ``new`` are the results valid at its timestamp before and after. Of a record's changes at most the last is the
-    latest; where a versioned store refuses results, it leads from what the store held before to what it holds after.
+    ``new`` are the results valid at its timestamp before and after. At most the last change of a record is the latest.
+    If a versioned store holds the result, that change leads from what the store held as latest before the record to
+    what it holds after, even if the store refused other results of the record.
     """
 
     def __init__(self, node: TableTableJoin, context: Context) -> None:
@@ -44,7 +45,7 @@ class CompleteJoinProcessor(StoringProcessor):
                 yield taken
 
     def _versions(self, key: Row, told: list[Change], before: Dated | None) -> Iterator[Change]:
-        """What the versioned store takes of a record's changes; it held ``before`` as its latest."""
+        """The changes of a record that the versioned store accepts; ``before`` is its latest row before the record."""
         for number, result in enumerate(told, 1):
             taken = self._stored(key, result)
             if taken is not None and taken.is_latest and number == len(told):
@@ -53,7 +54,7 @@ class CompleteJoinProcessor(StoringProcessor):
                 yield replace(taken, old=result.old, is_latest=False)
 
     def history(self, key: Row) -> list[tuple[int, Row | None]]:
-        """Every start of the result of a key with its value, oldest first; null where a result ends."""
+        """Every instant at which a result of the key starts, with its value, oldest first; null where a result ends."""
         return self._histories.history(key_parts(key))
 
     def _view_get(self, key: Row) -> Dated | None:

@@ -16,9 +16,9 @@ from versioned.durations import duration_us
 
 
 class CorrectionFeedProcessor(Processor):
-    """Looks remembered answers up again when the table changes at or before their time, and tells what is new.
+    """Looks up remembered answers again when the table changes at or before their time, and emits what has changed.
 
-    A change of the table reaches no answer that its own stream time has passed by the retention.
+    A table change reaches no answer that is older than the stream time of its own partition by more than the retention.
     """
 
     def __init__(self, node: CorrectionFeed, context: Context) -> None:
@@ -32,7 +32,7 @@ class CorrectionFeedProcessor(Processor):
         self._follows_partitions = all(map(follows_partitions, join.parents))
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        """A change of the table (parent 1); the join's own output (parent 0) is what the join remembers already."""
+        """Process a change of the table (parent 1); the join itself remembers its output (parent 0)."""
         if parent == 0 or change.key is None:
             return
         now_us = self._times.advance(self.context.partition, change.key, change.ts_us)
@@ -45,11 +45,11 @@ class CorrectionFeedProcessor(Processor):
                 yield from self._corrected(join, answer, change)
 
     def _is_too_old(self, answer: Answer) -> bool:
-        """Whether no change of the table can reach an answer any more."""
+        """Whether no table change can reach the answer any more."""
         partition = answer.place[0]
         if self._follows_partitions and self._times.get(partition, None) is None:
             return False
-        # A partition that lags behind still corrects what others have passed long ago.
+        # A partition that lags behind can still correct answers that the others passed long ago.
         slowest_us = self._times.slowest()
         return slowest_us is not None and answer.ts_us < slowest_us - self._retention_us
 

@@ -38,8 +38,8 @@ from versioned.given import check_flag, check_kind, check_optional, given_instan
 class OutputRecord:
     """A record that arrived at a sink.
 
-    ``old`` is set for tables, ``reason`` for stream-table joins without a match, ``op`` and ``cause`` for joins with
-    complete history.
+    ``old`` is set for tables, ``reason`` for results of a stream-table join without a match, ``op`` and ``cause`` for
+    joins with complete history.
     """
 
     key: Row | None
@@ -59,16 +59,16 @@ class _Edge:
 
 
 class TopologyTestDriver:
-    """A running topology with a fake stream clock and a fake wall clock.
+    """Runs a topology record by record, with a wall clock that only the test moves.
 
     Args:
         topology: The plan that ``StreamsBuilder.build()`` returned.
         start: The wall clock at the start: a datetime, or microseconds since the epoch.
         max_future_skew: How far ahead of the wall clock a timestamp may be; records beyond it are rejected. ``None``
-            (default) = any, since the fake clock stands still unless a test advances it.
-        keys_cross_partitions: Whether records under a new key share one stream-time scope, or keep that of their
-            partition.
-        suppressed_record_retention: ``suppressed.record.retention.ms`` of the application (KIP-539). Off by default.
+            (default) accepts any, since the wall clock stands still unless the test moves it.
+        keys_cross_partitions: Whether records share one stream-time scope once their key has changed (default), or
+            keep that of their partition.
+        suppressed_record_retention: ``suppressed.record.retention.ms`` of the application (KIP-539); off by default.
 
     Example:
         >>> from streams.topology import Materialized, StreamsBuilder
@@ -113,15 +113,15 @@ class TopologyTestDriver:
     def pipe_input(
         self, topic: str, key: Any, value: Any, ts: Any, *, partition: int = 0, offset: int | None = None
     ) -> None:
-        """Process one record to the end.
+        """Process one record through the whole topology.
 
         Args:
-            topic: The topic; all its sources read the record.
+            topic: The topic; every source that reads it gets the record.
             key: A single value if the source has one key field, otherwise a mapping; may be null.
-            value: Likewise; null = tombstone.
-            ts: Event time: a datetime (UTC if it has no zone), or an int in microseconds.
-            partition: The partition, which is the stream-time scope.
-            offset: The offset in the partition. Default: the next one.
+            value: Likewise; null is a tombstone.
+            ts: Event time: a datetime (UTC if it has no zone), or an int of microseconds.
+            partition: Its partition, the stream-time scope.
+            offset: Its offset in the partition; by default one more than that of the record before.
 
         Raises:
             RecordError: no source reads the topic, or key, value or ts do not fit the source.
@@ -143,7 +143,7 @@ class TopologyTestDriver:
         """Advance the wall clock and tick every operator; stream time does not change (R123).
 
         Raises:
-            ConfigurationError: a negative duration.
+            ConfigurationError: the duration is negative: clocks do not go back.
         """
         passed_us = duration_us(duration)
         if passed_us < 0:
@@ -154,7 +154,7 @@ class TopologyTestDriver:
                 self._forward(processor.node, change)
 
     def drain(self, suppress: str) -> None:
-        """Emit everything that a suppression holds, oldest first per partition (R59).
+        """Emit everything that a suppression holds, partition by partition, oldest first (R59).
 
         Raises:
             UnknownNameError: there is no such node.
@@ -167,10 +167,10 @@ class TopologyTestDriver:
             self._forward(processor.node, change)
 
     def read_output(self, sink: str) -> list[OutputRecord]:
-        """Return the records that arrived at a sink since the last call, in order of arrival.
+        """Return what has arrived at a sink since the last call, in order of arrival.
 
         Raises:
-            UnknownNameError: there is no such sink (it is a KeyError as well).
+            UnknownNameError: there is no such sink (also a KeyError).
         """
         records = self._outputs.get(sink)
         if records is None:
@@ -180,7 +180,7 @@ class TopologyTestDriver:
 
     @property
     def rejects(self) -> list[Reject]:
-        """Every record that a node rejected, with the reason."""
+        """Every record that a node put aside, with the reason."""
         return self._context.rejects
 
     @property
@@ -190,23 +190,25 @@ class TopologyTestDriver:
         return tuple(value for reading in readings for value in reading)
 
     def counters(self, node: str) -> Mapping[str, int]:
-        """The counts of one node: ``input``, ``accepted``, ``dropped``, and the counts that these consist of.
+        """The counters of one node: ``input``, ``accepted``, ``dropped`` and what they are made of.
 
-        Every input record is either accepted or dropped. Dropped records are ``skipped`` (invalid), ``late``,
-        ``ignored`` by a join of versioned tables because they are out of order, or rejected by
-        ``on_expired="side_table"``; an aggregate of a table accepts the records that it ignores. Other counts are
-        ``expired``, ``suppressed``, ``emitted``, ``match``, ``no_match`` ... What did not occur is 0.
+        Every input record is either accepted or dropped. Dropped records are those ``skipped`` as invalid, those that
+        are ``late``, those that a join of versioned tables does not take because they are out of order (``ignored``),
+        and those that ``on_expired="side_table"`` puts aside. An aggregate of a table accepts what it ignores. A join
+        of two streams accepts late records, and so do nodes that may give several results for one record. Other
+        counters are ``expired``, ``suppressed``, ``emitted``, ``match``, ``no_match`` and so on. A counter of what did
+        not occur is 0.
 
         Raises:
-            UnknownNameError: there is no such node; or the result is asked for a name under which nothing is counted.
+            UnknownNameError: there is no such node; the mapping returned raises it for a name that is not a counter.
         """
         return _Counts(self.processor(node).metrics.counters)
 
     def total(self, counter: str) -> int:
-        """The sum of a count over all nodes.
+        """The sum of a counter over all nodes.
 
         Raises:
-            UnknownNameError: nothing is counted under that name.
+            UnknownNameError: there is no such counter.
         """
         return sum(self.counters(node.name)[counter] for node in self._topology)
 
@@ -235,7 +237,7 @@ class TopologyTestDriver:
             if isinstance(node, (ChangelogSink, TableSink)):
                 self._outputs[node.name] = []
         for sources in self._sources.values():
-            # Tables before streams, else as declared.
+            # A record of a topic reaches its tables before its streams, and otherwise its sources in plan order.
             sources.sort(key=lambda source: isinstance(source, StreamSource))
         self.stores = stores
 
@@ -278,10 +280,10 @@ class TopologyTestDriver:
         return gathers(node, self._in_one_scope) or (keys_cross_partitions and changes_key(node))
 
     def _in_order_of_ticks(self) -> Iterator[Processor]:
-        """The operators in the order in which the wall clock reaches them.
+        """The operators in the order in which they see the wall clock advance.
 
-        Those that may close windows go first, the last of the plan before the others: what another suppression lets
-        out at the same moment comes into no window that is due by then (R117).
+        Suppressions of final results go first, from the last of the plan to the first. So what another suppression
+        emits at the same moment gets into no window that is already due (R117).
         """
         processors = [self._context.processor(node.name) for node in self._topology]
         closing = [found for found in processors if isinstance(found, SuppressProcessor) and found.rule.final]
@@ -298,9 +300,9 @@ class TopologyTestDriver:
 
 
 def _results(node: Node, change: Change, process: Callable[[], Iterable[Change]]) -> Iterator[Change]:
-    """What an operator makes of a change, one by one; what is wrong with a record is told with the operator's name.
+    """The changes that an operator makes of one change; errors of records are raised with the operator's name.
 
-    So is what fails in a function of the user; but an assertion, which may be the test's own, stays as it is.
+    So are errors in user functions. An assertion is raised as it is, since it may be the test's own.
     """
     try:
         with told_with(node.name):
@@ -315,7 +317,7 @@ def _results(node: Node, change: Change, process: Callable[[], Iterable[Change]]
 
 
 class _Counts(Mapping[str, int]):
-    """The counts of a node as they go on, which tell what is counted where nothing is under a name."""
+    """A live view of a node's counters; for an unknown name the error lists those that there are."""
 
     def __init__(self, counted: Mapping[str, int]) -> None:
         self._counted = counted
@@ -336,7 +338,7 @@ class _Counts(Mapping[str, int]):
 
 
 class _Stores(dict[str, StoreView]):
-    """The tables by name, which tells what there is where one is not."""
+    """The tables by name; for an unknown name the error lists those that there are."""
 
     def __missing__(self, name: str) -> StoreView:
         raise no_such("node or store", name, self)

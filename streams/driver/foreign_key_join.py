@@ -21,23 +21,24 @@ _RIGHT: Final = 1
 
 @dataclass(frozen=True)
 class _Left:
-    """A left row as the join last saw it; ``foreign`` is the right row's key, null if it points nowhere."""
+    """A left row as the join last saw it; ``foreign`` is the key of the right row, null if it points to none."""
 
     value: Row
     foreign: Row | None
     ts_us: int
 
     def at(self, dated: Dated | None) -> _Left:
-        """The row with the ts that a look-up into the left table tells now."""
+        """The row with the timestamp that the left table has for it now, if it has one."""
         return self if dated is None else replace(self, ts_us=dated[1])
 
 
 class ForeignKeyJoinProcessor(StoringProcessor):
     """Joins each left row with the right row that it points to (Kafka: ``KTable.join`` with a foreign key, KIP-213).
 
-    A result's ts is the larger of both sides', a versioned side counting with its latest version, tombstones included.
-    Between two versioned sides it never goes back either for one left key. A record that is out of order on a versioned
-    side gives nothing. A change of a right row gives one result for each left row that points to it, in order of keys.
+    A result's ts is the larger of those of its two sides; for a versioned side that is the ts of the latest version,
+    tombstones included. If both sides are versioned, the ts also never goes back for one left key. Out-of-order records
+    of a versioned side have no effect. A change of a right row emits one result for each left row that points to it, in
+    order of keys.
     """
 
     def __init__(self, node: ForeignKeyJoin, context: Context) -> None:
@@ -78,7 +79,8 @@ class ForeignKeyJoinProcessor(StoringProcessor):
 
     def _right_changed(self, foreign: Row, change: Change) -> Iterator[Change]:
         for key in sorted(self._pointing.get(key_parts(foreign), ()), key=canonical_order):
-            # A join that is not stored counts with the ts of what its sides hold now, whatever it said before.
+            # If the left table is a join without a store, its ts follows from what its own sides hold now, whatever ts
+            # it emitted before.
             left = self._lefts[key].at(self._row_of(self._left, key))
             if change.new is not None or self._is_left_join:
                 yield self._result(key, left, (change.new, change.ts_us))
@@ -92,17 +94,17 @@ class ForeignKeyJoinProcessor(StoringProcessor):
         yield self._tombstone(key, ts_us if right is None or self._is_left_join else max(ts_us, right[1]))
 
     def _unmatched(self, key: Row, before: _Left | None, after: _Left, right: Dated | None) -> Iterator[Change]:
-        # Nothing is there to join. Only if the row pointed elsewhere before is there a result to take back.
+        # There is nothing to join with. A result has to be retracted only if the row pointed elsewhere before.
         if after.foreign is None:
             self.skip(Change(key, after.value, None, after.ts_us), NULL_KEY)
         if before is not None and before.foreign is not None and before.foreign != after.foreign:
             if after.foreign is None:
-                # As of a deleted row: what the row pointed to until now dates the end of its result.
+                # As for a deleted row, the end of its result is dated by the right row that it pointed to until now.
                 right = self._row_of(self._right, before.foreign)
             yield self._tombstone(key, after.ts_us if right is None else max(after.ts_us, right[1]))
 
     def _pointed(self, key: Row, change: Change) -> _Left | None:
-        """Remember where a left row points to now."""
+        """Remember where a left row points to now, and return it; ``None`` if it was deleted."""
         before = self._lefts.pop(key, None)
         if before is not None and before.foreign is not None:
             self._pointing[key_parts(before.foreign)].pop(key)

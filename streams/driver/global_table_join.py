@@ -13,9 +13,9 @@ from streams.reasons import NO_MATCH, NULL_KEY, NULL_VALUE
 
 
 class StreamGlobalTableJoinProcessor(Processor):
-    """Looks a key that is computed from the record up in a global table (Kafka: ``KStreamGlobalKTableJoin``).
+    """Looks up each record in a global table, by a key computed from it (Kafka: ``KStreamGlobalKTableJoin``).
 
-    The result keeps the stream's key. A computed key of null finds nothing; an inner join rejects it.
+    The result keeps the stream's key. A computed key that is null finds nothing; an inner join rejects the record.
     """
 
     def __init__(self, node: StreamGlobalTableJoin, context: Context) -> None:

@@ -13,12 +13,12 @@ from streams.rows import Row
 
 
 class GroupAggregateProcessor(StoringProcessor):
-    """The running aggregate of each group, and what becomes of it as its store takes results.
+    """The running aggregate of each group, kept in step with the results that the store accepts.
 
     Args:
         node: The node.
         context: The driver's.
-        result: The row that flows out of a state.
+        result: Makes the result row of a state.
     """
 
     def __init__(
@@ -34,15 +34,15 @@ class GroupAggregateProcessor(StoringProcessor):
         return None if slot is None else (self._result(slot.state), slot.ts_us)
 
     def _told(self, group: Row, before: Slot | None, after: Slot, new: Row | None) -> Iterator[Change]:
-        """The change of a group from one aggregate to another, whose result is ``new``, if the store takes that."""
+        """The change of a group to the aggregate ``after`` with the result ``new``; nothing if the store refuses it."""
         old = None if before is None else self._result(before.state)
         taken = self._stored(group, Change(group, new, old, after.ts_us))
         if taken is None:
-            # A versioned store that refuses the result keeps what it has, and so does the aggregate.
+            # A versioned store that refuses the result keeps the one before, so the aggregate stays as it was too.
             return
         if new is None:
             self._slots.pop(group, None)
         elif taken.is_latest:
             self._slots[group] = after
-        # Else the store's latest is a tombstone, from which the group begins anew the next time.
+        # Otherwise the latest in the store is a newer tombstone, and the group starts over with its next record.
         yield taken

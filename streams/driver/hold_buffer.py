@@ -1,6 +1,6 @@
 """Holds records until stream time has passed them by a fixed wait, then releases them in order of time.
 
-Used wherever late input is awaited: stream-table joins with grace (KIP-923) and reordering at a source (R169).
+Stream-table joins with grace (KIP-923) and sources that reorder (R169) use it to wait for late records.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class _Held(Generic[T]):
 
 
 class HoldBuffer(Generic[T]):
-    """Records in order of (ts, key, arrival); its stream time is the largest ts that was ever held.
+    """Releases held records in order of (ts, key, arrival); its stream time is the largest ts it has ever held.
 
     Args:
-        wait_us: A record leaves once the buffer's stream time is at least its ts + ``wait_us``.
+        wait_us: A record is released once the buffer's stream time is at least its ts + ``wait_us``.
 
     Example:
         >>> buffer = HoldBuffer[str](10)
@@ -44,11 +44,11 @@ class HoldBuffer(Generic[T]):
         self.stream_time_us: int | None = None
 
     def is_too_late(self, ts_us: int) -> bool:
-        """Whether records of that time have already left: there is nothing to wait for."""
+        """Whether records of that time have already been released, so that there is nothing to wait for."""
         return self.stream_time_us is not None and ts_us < self.stream_time_us - self._wait_us
 
     def hold(self, ts_us: int, key: Iterable[object], item: T) -> list[T]:
-        """Take a record in; gives those that need wait no longer, in order."""
+        """Hold a record and return those that need not wait any longer, in order."""
         self._arrivals += 1
         heapq.heappush(self._heap, _Held(ts_us, canonical_order(list(key)), self._arrivals, item))
         self.stream_time_us = ts_us if self.stream_time_us is None else max(self.stream_time_us, ts_us)
@@ -61,5 +61,5 @@ class HoldBuffer(Generic[T]):
         return len(self._heap)
 
     def size(self, of: Callable[[T], int]) -> int:
-        """The sum of a size over what is held."""
+        """The total size of the held records."""
         return sum(of(held.item) for held in self._heap)

@@ -1,8 +1,8 @@
 """The two sides of a stream-stream join: which records match, and which stay unmatched for good. Pure.
 
-A record of the left side meets those of the right side with ``left ts - before <= right ts <= left ts + after``. A
-record is remembered until its own side's stream time passes it by before + after + grace. One that met nobody is
-final once ``ts + reach + grace < stream time``, where its reach is ``after`` on the left and ``before`` on the right.
+A left record meets the right records with ``left ts - before <= right ts <= left ts + after``. A record is remembered
+until its own side has a record that is later by before + after + grace. A record without a partner is final once
+``ts + reach + grace < stream time``, where its reach is ``after`` on the left and ``before`` on the right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from suppress.windows import JoinWindows
 
 
 class Side(IntEnum):
-    """The parents of the join; unmatched records of one ts leave right before left, as in Kafka."""
+    """The sides of the join, in the order in which unmatched records of one ts are emitted, as in Kafka."""
 
     RIGHT = 0
     LEFT = 1
@@ -29,7 +29,7 @@ class Side(IntEnum):
 
 @dataclass(order=True)
 class Held:
-    """A record in the buffer."""
+    """A record in the buffer; ``padded`` once it has been reported as unmatched for good."""
 
     ts_us: int
     arrival: int
@@ -40,17 +40,17 @@ class Held:
     padded: bool = field(default=False, compare=False)
 
 
-#: A record behind what it is looked through by: ts, right before left, key, arrival.
+#: A record and what it is sorted by: ts, right before left, key, arrival.
 _Entry = tuple[tuple[int, Side, bytes, int], Held]
 _ORDER: Final = itemgetter(0)
 
 
 class _Unmatched:
-    """The records of one side that wait for a partner, in order. Those that found one go where a look meets them."""
+    """The records of one side that wait for a partner, in order; matched ones are removed when a scan meets them."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
-        # What was taken off the front is cut off now and then, since that moves all the others.
+        # Entries taken from the front are deleted only now and then, since that moves all the others.
         self._taken = 0
 
     def __iter__(self) -> Iterator[_Entry]:
@@ -76,7 +76,7 @@ class _Unmatched:
         return self._entries[-1] if self._taken < len(self._entries) else None
 
     def behind(self, entry: _Entry) -> _Entry | None:
-        """The first record behind a place."""
+        """The first waiting record after an entry."""
         place = end = bisect_right(self._entries, entry[0], lo=self._taken, key=_ORDER)
         while end < len(self._entries) and self._entries[end][1].matched:
             end += 1
@@ -86,7 +86,7 @@ class _Unmatched:
 
 @dataclass(frozen=True)
 class Marks:
-    """Instants of a join's buffer: its stream time, where the last look for final records ended, each side's newest."""
+    """Instants to restore a buffer with: stream time, where the last scan for final records ended, newest per side."""
 
     stream_time_us: int | None = None
     look_from_us: int | None = None
@@ -109,11 +109,11 @@ class JoinBuffer:
     def restore(
         cls, windows: JoinWindows, records: Iterable[Held], padded_sides: Collection[Side], marks: Marks
     ) -> JoinBuffer:
-        """A buffer that goes on where :meth:`records` and :meth:`marks` were taken.
+        """A buffer as it was when :meth:`records` and :meth:`marks` were called.
 
         Args:
-            windows: The definition.
-            records: What it held.
+            windows: How far apart partners may be.
+            records: The records it held.
             padded_sides: The sides whose unmatched records are reported.
             marks: Its instants.
         """
@@ -128,11 +128,11 @@ class JoinBuffer:
         return buffer
 
     def marks(self) -> Marks:
-        """The instants to go on from."""
+        """The instants that :meth:`restore` needs."""
         return Marks(self.stream_time_us, self._look_from_us, dict(self._latest_us))
 
     def records(self) -> list[Held]:
-        """Every record that can still meet another one, or is still watched."""
+        """Every record that can still meet a partner, or is still to be reported if it stays unmatched."""
         held = [
             record
             for side, by_key in self._records.items()
@@ -146,17 +146,18 @@ class JoinBuffer:
         return [*held, *watched]
 
     def advance(self, ts_us: int) -> int:
-        """Move the stream time that both sides share."""
+        """Advance the stream time that both sides share, and return it."""
         self.stream_time_us = ts_us if self.stream_time_us is None else max(self.stream_time_us, ts_us)
         return self.stream_time_us
 
     def take(
         self, side: Side, key: Row, value: Row, ts_us: int, padded_sides: Collection[Side]
     ) -> Iterator[tuple[Held, Held | None]]:
-        """Take in a record that has moved stream time; gives what follows, one by one: a record beside its partner.
+        """Take in a record after :meth:`advance`; yields pairs of a record and its partner.
 
-        A record beside none stays unmatched for good. It is a result if it is ``padded``, as those of ``padded_sides``
-        are; else it is the record that was taken in, and late. What its time makes final comes first.
+        A record whose partner is ``None`` stays unmatched for good. It is a result if it is ``padded``, as records of
+        ``padded_sides`` are; otherwise it is the record taken in, which is late. The records that its time makes final
+        come first.
         """
         if ts_us == self.stream_time_us:
             yield from ((final, None) for final in self.final_unmatched(side))
@@ -173,7 +174,7 @@ class JoinBuffer:
             self.await_match(record)
 
     def partners(self, side: Side, key: Row, ts_us: int) -> Iterator[Held]:
-        """The records of the other side that one of ``side`` meets, in order of ts; they count as matched."""
+        """The records of the other side that a record of ``side`` meets, in order of ts; marks them as matched."""
         other = Side.LEFT if side is Side.RIGHT else Side.RIGHT
         back_us, ahead_us = self._windows.before_us, self._windows.after_us
         if side is Side.RIGHT:
@@ -186,13 +187,13 @@ class JoinBuffer:
                 yield record
 
     def hold(self, side: Side, key: Row, value: Row, ts_us: int) -> Held:
-        """Remember a record for partners to come."""
+        """Remember a record for later partners."""
         self._arrivals += 1
         record = Held(ts_us, self._arrivals, key, value, side)
         self._latest_us[side] = max(ts_us, self._latest_us.get(side, ts_us))
         held = self._records[side].setdefault(key, [])
         insort(held, record)
-        # What has fallen behind the horizon can never meet anybody again.
+        # Records behind the horizon can never meet a partner again.
         del held[: bisect_right(held, self._horizon_us(side), key=_ts)]
         return record
 
@@ -202,19 +203,19 @@ class JoinBuffer:
         self._look_from_us = record.ts_us if self._look_from_us is None else min(self._look_from_us, record.ts_us)
 
     def is_final(self, side: Side, ts_us: int) -> bool:
-        """Whether a record can have no partner any more that is not late itself."""
+        """Whether any partner that a record could still meet would be late itself."""
         return self.stream_time_us is not None and self._passes_at_us(side, ts_us) < self.stream_time_us
 
     def final_unmatched(self, side: Side) -> list[Held]:
-        """Unmatched records that have become final, in order of ts, then right before left, then key; each once.
+        """The unmatched records that have become final, by ts, then right before left, then key; each only once.
 
-        ``side`` is the side of the record that just moved stream time. As in Kafka, it only has a look if a record at
-        the place where the last look ended would be final by its own side's reach, so that results come at the same
-        record as there; that may be a few records later than possible, never earlier.
+        ``side`` is the side of the record that just advanced stream time. As in Kafka, the scan runs only if a record
+        at the instant where the last scan ended would be final by the reach of ``side``. So results come with the same
+        record as in Kafka, which may be a few records later than possible, but never earlier.
         """
         if self._look_from_us is None or not self.is_final(side, self._look_from_us):
             return []
-        # The later a record of a side, the later it is final: each side is final from its front on.
+        # Within a side, records become final in order of ts, so the final ones are at its front.
         final: list[_Entry] = []
         for side_of, unmatched in self._unmatched.items():
             while (entry := unmatched.first()) is not None and self.is_final(side_of, entry[1].ts_us):
@@ -229,9 +230,9 @@ class JoinBuffer:
         return records
 
     def _end_of_look(self, final: list[_Entry]) -> _Entry | None:
-        """Where Kafka's look through both sides in order ends: one record behind the first open ones of both sides.
+        """Where Kafka's scan over both sides ends: one record after it has met an open record of each side.
 
-        The next look begins there. If a side has none that is open, a look goes through all of the other.
+        The next scan begins there. If a side has no open record, the scan goes through all of the other.
         """
         sides = self._unmatched.values()
         first_open = [entry for entry in (unmatched.first() for unmatched in sides) if entry is not None]

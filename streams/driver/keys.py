@@ -27,7 +27,7 @@ def windowed_key(key: Row, window: Window) -> Row:
 
 
 def split_windowed_key(key: Row) -> tuple[Row, Window]:
-    """The key without its window, and the window."""
+    """A windowed table's key as the key without its window, and the window."""
     fields = dict(key)
     window = Window(fields.pop(WINDOW_START), fields.pop(WINDOW_END))
     return Row(fields), window
@@ -40,9 +40,9 @@ def as_key(value: Any) -> Row | None:
 
 
 def one_form(value: Any) -> Any:
-    """A key, or a part of one, in the form in which it is equal to what Spark holds to be the same one.
+    """A key, or a part of one, in a normal form, so that keys are equal here where they are equal on Spark.
 
-    So each NaN is one, and an instant without a zone is one of UTC.
+    All NaNs become one, and an instant without a zone is in UTC.
 
     >>> one_form(Row(at=datetime(2026, 1, 1)))
     Row(at=datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))
@@ -53,7 +53,7 @@ def one_form(value: Any) -> Any:
 
 
 def whole_key(key: Row | None) -> Row | None:
-    """A key by which something can be found; null where any part of it is, however deep in structs.
+    """The key, or null if any part of it is null, however deep in structs: nothing can be found by such a key.
 
     >>> whole_key(Row(carrier="AA", flight=None)) is None
     True
@@ -62,7 +62,7 @@ def whole_key(key: Row | None) -> Row | None:
 
 
 def computed_key(expr: Expr, key: Row | None, value: Row | None) -> Row | None:
-    """The key that an expression gives of a record, if it is whole."""
+    """The key that an expression computes from a record; null if any part of it is null."""
     return whole_key(as_key(evaluate(expr, {"key": key, "value": value})))
 
 
@@ -71,7 +71,7 @@ def _has_null(part: Any) -> bool:
 
 
 def key_parts(key: Mapping[str, Any]) -> Key:
-    """The parts of a key, in order, as they can be hashed.
+    """The parts of a key in order, in hashable form.
 
     >>> key_parts(Row(origin="JFK")) == key_parts(Row(airport="JFK"))
     True

@@ -16,10 +16,10 @@ _PLACE: Final = attrgetter("start_us", "end_us")
 
 
 class OrderedWindows(Generic[T]):
-    """Windows by start, then end, each with one thing.
+    """Windows in order of start, then end, with a value for each.
 
-    Sessions may lie within one another: a late record joins one that is open to what a closed one beside it spans. So
-    ends are not in order, and each place knows the latest end up to it.
+    Sessions may lie within one another, since a late record may extend an open session over the span of a closed one
+    beside it. So ends are not in order, and for each place the latest end up to there is kept.
 
     Example:
         >>> windows = OrderedWindows()
@@ -44,16 +44,16 @@ class OrderedWindows(Generic[T]):
         return self._kept[window]
 
     def get(self, window: Window) -> T | None:
-        """What is kept for a window, or none."""
+        """The value kept for a window, or ``None``."""
         return self._kept.get(window)
 
     def items(self) -> Iterator[tuple[Window, T]]:
-        """Every window in order, with what is kept for it."""
+        """Every window in order, with the value kept for it."""
         for window in list(self._order):
             yield window, self._kept[window]
 
     def put(self, window: Window, kept: T) -> None:
-        """Keep something for a window, instead of what was kept for it before."""
+        """Keep a value for a window, in place of any earlier one."""
         if window not in self._kept:
             place = self._place(window)
             self._order.insert(place, window)
@@ -62,7 +62,7 @@ class OrderedWindows(Generic[T]):
         self._kept[window] = kept
 
     def remove(self, window: Window) -> None:
-        """Forget a window, if it is here."""
+        """Forget a window, if it is known."""
         if window in self._kept:
             place = self._place(window)
             del self._kept[window], self._order[place], self._latest_end_us[place]
@@ -77,12 +77,12 @@ class OrderedWindows(Generic[T]):
         for window in self._order[:begun]:
             if window.end_us < before_us:
                 del self._kept[window]
-        # What is forgotten ended before all that is left: it was the latest end nowhere there.
+        # Forgotten windows ended before all that stay, so they were the latest end at the place of none of these.
         self._latest_end_us[:begun] = [self._latest_end_us[place] for place in left]
         self._order[:begun] = [self._order[place] for place in left]
 
     def starting(self, from_us: int, to_us: int) -> list[Window]:
-        """The windows that start in an interval, both ends of which are inclusive, in order."""
+        """The windows that start within an interval, in order; both ends are inclusive."""
         first = bisect_left(self._order, from_us, key=_START)
         return self._order[first : bisect_right(self._order, to_us, key=_START)]
 
@@ -100,7 +100,7 @@ class OrderedWindows(Generic[T]):
         return bisect_left(self._order, _PLACE(window), key=_PLACE)
 
     def _renew(self, changed: int) -> None:
-        """Tell the latest ends anew where the window at a place came or went, as far as that changes them."""
+        """Recompute the latest ends from the place where a window came or went, as far as they change."""
         for place in range(changed, len(self._order)):
             latest_us = self._order[place].end_us
             if place > 0:

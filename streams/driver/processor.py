@@ -28,10 +28,10 @@ Dated = tuple[Row | None, int]
 class Change:
     """A record of a stream, or a change of a table (Kafka: ``Record<K, Change<V>>``).
 
-    ``new`` is the value, null = tombstone; ``old`` (tables only) the value valid at ``ts_us`` just before;
-    ``is_latest`` is false for a record that is out of order in a versioned table. ``reason`` says why a stream-table
-    join found nothing. ``op`` and ``cause`` are set by joins with complete history: what happened to the start of a
-    result (``insert``, ``update``, ``retract``), and the record that did it, as ``side@microseconds``.
+    ``new`` is the value (null is a tombstone); ``old``, for tables only, the value that was valid at ``ts_us`` just
+    before. ``is_latest`` is false for a record that is out of order in a versioned table. ``reason`` says why a
+    stream-table join found nothing. ``op`` and ``cause`` are set by joins with complete history: what happened to the
+    start of a result (``insert``, ``update``, ``retract``), and the record that caused it, as ``side@microseconds``.
     """
 
     key: Row | None
@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Found:
-    """What a look-up gave: a value, or the reason why there is none."""
+    """The result of a look-up: a value, or the reason why there is none."""
 
     value: Row | None
     reason: str | None = None
@@ -54,7 +54,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Reject:
-    """A record that a node did not take, and why: never dropped in silence."""
+    """A record that a node put aside instead of dropping it silently, with the reason."""
 
     node: str
     reason: str
@@ -67,16 +67,16 @@ class Reject:
 
 @dataclass
 class Context:
-    """What operators share: the plan, the place of the current record, the wall clock as data, rejects, each other."""
+    """What operators share: the plan, the current record's place, the wall clock, the rejects, and one another."""
 
     topology: Topology = field(default_factory=lambda: Topology(()))
     now_us: int = 0
     partition: int = 0
     offset: int = 0
     suppressed_retention_us: int | None = None
-    #: Whether the node at hand looks a table up by the slowest of its stream times.
+    #: Whether the current node looks its table up by the slowest of the table's stream times.
     asks_across: bool = False
-    #: Whether somebody asks from outside: then each key goes by the stream time of its own last put.
+    #: Whether a query comes from outside: it looks each key up by the stream time of the scope of its last put.
     is_asked: bool = False
     rejects: list[Reject] = field(default_factory=list)
     processors: dict[str, Processor] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Context:
     def at(
         self, *, partition: int | None = None, offset: int | None = None, across: bool | None = None
     ) -> Iterator[None]:
-        """Another place while the block runs: that of what goes on there instead of the current record's."""
+        """Use another place than the current record's while the block runs, for the changes processed there."""
         before = (self.partition, self.offset, self.asks_across)
         self.partition = self.partition if partition is None else partition
         self.offset = self.offset if offset is None else offset
@@ -97,7 +97,7 @@ class Context:
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """Questions from outside while the block runs, whatever record came last."""
+        """Treat look-ups as queries from outside while the block runs, whatever record came last."""
         self.is_asked = True
         try:
             yield
@@ -116,7 +116,7 @@ class Context:
 
 
 class Processor(ABC):
-    """One operator of a running topology: takes changes one by one, gives the changes that follow from each."""
+    """One operator of a running topology: takes changes one by one, and returns the changes that follow from each."""
 
     def __init__(self, node: Any, context: Context) -> None:
         self.node: Node = node
@@ -128,17 +128,17 @@ class Processor(ABC):
 
     @abstractmethod
     def process(self, change: Change, parent: int = 0) -> Iterable[Change]:
-        """Take one change from the parent of that index."""
+        """Process one change from the parent with that index."""
 
     def tick(self, now_us: int) -> Iterable[Change]:
-        """The wall clock has come to ``now_us``; nothing by default (KIP-539: ``insertNullRecord``, R119)."""
+        """React to the wall clock, which is now at ``now_us``; by default does nothing (KIP-539, R119)."""
         return ()
 
     def own_key(self, key: Row) -> Row:
-        """A key of another operator under this one's names: sides of a join may call the same key differently.
+        """Another operator's key under this one's field names: sides of a join may name the same key differently.
 
         Raises:
-            RecordError: it has another number of fields, or the same ones in another order.
+            RecordError: the key has another number of fields, or the same fields in another order.
         """
         if self.key_fields is None or self.key_fields == tuple(key):
             return key
@@ -149,11 +149,11 @@ class Processor(ABC):
         return Row(dict(zip(self.key_fields, key.values(), strict=True)))
 
     def get(self, key: Row) -> Dated | None:
-        """The latest value of a key in the table that the operator makes, for joins and queries; none if unknown."""
+        """A key's latest value and timestamp in the operator's table, for joins and queries; ``None`` if unknown."""
         return None
 
     def find(self, key: Row, at_us: int) -> Found:
-        """The value of a key at an instant, for stream-table joins; a table without versions only knows the latest."""
+        """A key's value at an instant, for stream-table joins; a table without versions only knows the latest."""
         dated = self.get(key)
         return Found(None, NO_MATCH) if dated is None or dated[0] is None else Found(dated[0])
 
@@ -161,23 +161,23 @@ class Processor(ABC):
         """Every key of the table that the operator stores, with its latest value and timestamp.
 
         Raises:
-            ConfigurationError: it stores none.
+            ConfigurationError: the operator stores no table.
         """
         raise ConfigurationError(f"{self.node.name} has no store of its own. Give it a Materialized.")
 
     def observe(self, times: StreamTimes, key: Row | None, ts_us: int) -> int:
-        """Let a record move a stream time, and measure how late it is; gives the stream time after it."""
+        """Advance stream time by a record and measure how late the record is; returns the new stream time."""
         stream_time_us = times.advance(self.context.partition, key, ts_us)
         self.metrics.observe_lateness(lateness_us(stream_time_us, ts_us))
         return stream_time_us
 
     def skip(self, change: Change, reason: str) -> None:
-        """An invalid record: counted as skipped and kept in the rejects, never dropped in silence."""
+        """Count an invalid record as skipped and keep it in the rejects, so that it is not dropped silently."""
         self.metrics.count("skipped")
         self.metrics.count("dropped")
         self.context.reject(self.node, change, reason)
 
     def count_late(self, ts_us: int, what: str) -> None:
-        """A record that is late is no fault: counted, and told at DEBUG (R23)."""
+        """Count a late record, and log it only at DEBUG since lateness is not a fault (R23)."""
         self.metrics.count("late")
         _LOG.debug("%s: late record at %d us %s", self.node.name, ts_us, what)

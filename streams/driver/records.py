@@ -14,7 +14,7 @@ from versioned.errors import RecordError
 
 
 def key_row(source: SourceNode, key: Any) -> Row | None:
-    """The key as the source's key fields; any of them may be null.
+    """A key as a row of the source's key fields, any of which may be null.
 
     Raises:
         RecordError: fields are missing, or a single value was given for several fields.
@@ -26,7 +26,7 @@ def key_row(source: SourceNode, key: Any) -> Row | None:
 
 
 def value_row(source: SourceNode, value: Any) -> Row | None:
-    """The value as the source's value fields; a single value without declared fields becomes the field ``value``.
+    """A value as a row of the source's value fields; a single value becomes the field ``value`` if none are declared.
 
     Raises:
         RecordError: declared fields are missing, or a single value was given for several fields.
@@ -39,7 +39,7 @@ def value_row(source: SourceNode, value: Any) -> Row | None:
 
 
 def timestamp_us(source: SourceNode, ts: Any) -> int | None:
-    """The timestamp in microseconds; null stays null.
+    """A timestamp in microseconds; null stays null.
 
     Raises:
         RecordError: it is neither a datetime nor an integer of microseconds.
@@ -54,7 +54,7 @@ def timestamp_us(source: SourceNode, ts: Any) -> int | None:
 
 
 def has_time_beyond(value: Any) -> bool:
-    """Whether a key or a value has a time outside the years 1 to 9999 in UTC: a datetime of another zone may."""
+    """Whether a key or a value has a time outside the years 1 to 9999 in UTC, as a datetime in another zone may."""
     if isinstance(value, datetime):
         return not FIRST_INSTANT_US <= instant_us(value) <= LAST_INSTANT_US
     if isinstance(value, Mapping):

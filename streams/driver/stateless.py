@@ -14,7 +14,7 @@ from streams.rows import Row
 
 
 class ChangelogSinkProcessor(Processor):
-    """Changelog sinks: every change; of the net ones none that is out of order: latest values stay."""
+    """Passes on every change; with ``emit="net"`` none that is out of order, since the latest value stays as it is."""
 
     def __init__(self, node: ChangelogSink, context: Context) -> None:
         super().__init__(node, context)
@@ -28,7 +28,7 @@ class ChangelogSinkProcessor(Processor):
 
 
 class StreamSourceProcessor(Processor):
-    """Sources of streams: records as they come; how late they are is measured by partition."""
+    """Passes on the records of a stream as they come, and measures their lateness per partition."""
 
     def __init__(self, node: StreamSource, context: Context) -> None:
         super().__init__(node, context)
@@ -40,7 +40,7 @@ class StreamSourceProcessor(Processor):
 
 
 class StreamFilterProcessor(Processor):
-    """Records for which the predicate is true; null is not true, as in SQL."""
+    """Passes on the records for which the predicate is true; null is not true, as in SQL."""
 
     def __init__(self, node: StreamFilter, context: Context) -> None:
         super().__init__(node, context)
@@ -52,7 +52,7 @@ class StreamFilterProcessor(Processor):
 
 
 class StreamMapValuesProcessor(Processor):
-    """Records with new values; the mapper sees null values too."""
+    """Gives records new values; the mapper sees null values too."""
 
     def __init__(self, node: StreamMapValues, context: Context) -> None:
         super().__init__(node, context)
@@ -64,7 +64,7 @@ class StreamMapValuesProcessor(Processor):
 
 
 class SelectKeyProcessor(Processor):
-    """Records under a new key, also if it or a part of it is null."""
+    """Gives records a new key, even if it or a part of it is null."""
 
     def __init__(self, node: SelectKey, context: Context) -> None:
         super().__init__(node, context)
@@ -75,8 +75,8 @@ class SelectKeyProcessor(Processor):
 
 
 class ToStreamProcessor(Processor):
-    """A table's changes as a stream of its new values."""
+    """Turns a table's changes into a stream of its new values."""
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        # A stream knows no versions: whoever keeps its last record of a key goes by arrival.
+        # A stream has no versions: what keeps the last record of each key goes by arrival.
         yield replace(change, old=None, is_latest=True)

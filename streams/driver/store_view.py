@@ -21,10 +21,10 @@ from versioned.store_rules import Version
 
 
 class StoreView:
-    """Queries on one table, found by the name of its node or of its store.
+    """A table of the running topology, to be queried.
 
-    A key is a single value if it has one field, or a mapping of its fields. Instants, and the starts and ends of
-    windows in keys, are datetimes (UTC if they have no zone) or microseconds.
+    Give a key as a single value if it has one field, or as a mapping of its fields. Give instants, also the bounds of
+    windows in keys, as datetimes (UTC if they have no zone) or as microseconds.
     """
 
     def __init__(self, processor: Processor) -> None:
@@ -33,10 +33,10 @@ class StoreView:
         self._instants = WINDOW_FIELDS if has_window_key(processor.node) else ()
 
     def get(self, key: Any) -> tuple[Row, int] | None:
-        """The latest value of a key and its timestamp in microseconds; None if there is none, or it is deleted.
+        """The latest value of a key and its timestamp in microseconds; ``None`` if it is unknown or deleted.
 
         Raises:
-            ConfigurationError: the node is no table.
+            ConfigurationError: the node is not a table.
             RecordError: the key has other fields than the table.
         """
         self._check_table()
@@ -44,12 +44,12 @@ class StoreView:
         return None if value is None else (value, ts_us)
 
     def as_of(self, key: Any, at: datetime | int) -> Row | None:
-        """The value valid at an instant, as a stream-table join finds it; None before the history, or if deleted.
+        """The value valid at an instant, as a stream-table join finds it; ``None`` before the history, or if deleted.
 
-        The history depends on the stream time of the key's own partition.
+        How far the history reaches follows from the stream time of the key's own partition.
 
         Raises:
-            ConfigurationError: the node is no table.
+            ConfigurationError: the node is not a table.
             RecordError: the key has other fields than the table.
         """
         self._check_table()
@@ -64,7 +64,7 @@ class StoreView:
         *,
         ascending: bool = True,
     ) -> list[Version]:
-        """The versions with a value that were valid at some instant of [since, until].
+        """The versions, without tombstones, that were valid at some instant of [since, until].
 
         Raises:
             ConfigurationError: the table keeps no versions, or the range ends before it begins.
@@ -97,7 +97,7 @@ class StoreView:
             key = {(names or ("key",))[0]: key}
         elif names is not None and set(key) != set(names):
             raise RecordError(f"{node}: the key has the fields {list(names)}, not {list(key)}.")
-        # The store finds a key by its parts in order.
+        # Stores find a key by its parts in order, and a mapping may have them in another one.
         row: Row = one_form(Row({name: self._part(name, key[name]) for name in names or key}))
         return row
 

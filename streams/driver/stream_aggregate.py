@@ -17,8 +17,8 @@ from streams.rows import Row
 class StreamAggregateProcessor(GroupAggregateProcessor):
     """The running aggregate of each group (Kafka: ``KStreamAggregate``).
 
-    The result's timestamp is the largest of its records, so it never goes back (R168). Records without key, without
-    group key or without value are skipped.
+    The result's timestamp is the largest of its records', so it never goes back (R168). Records without a key, a group
+    key or a value are skipped.
     """
 
     def __init__(self, node: StreamAggregate, context: Context) -> None:
@@ -26,7 +26,7 @@ class StreamAggregateProcessor(GroupAggregateProcessor):
         super().__init__(node, context, self._aggregator.result)
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        """One record; gives the group's change."""
+        """Process one record; yields the change of its group."""
         group_key = self._group_key
         key = whole_key(change.key) if group_key is None else computed_key(group_key, change.key, change.new)
         if key is None or change.new is None:

@@ -24,10 +24,11 @@ PADDED_SIDES: Final[dict[JoinKind, frozenset[Side]]] = {
 class StreamStreamJoinProcessor(Processor):
     """Joins records of two streams with the same key and near timestamps (Kafka: ``KStreamKStreamJoin``).
 
-    The result's ts is the larger of the two. A null value is skipped; a null key too in an inner join, while left
-    and outer joins emit such a record padded at once, without holding it. All of them move stream time, as in Kafka,
-    though only a record that is held makes the join look for final ones. An unmatched record of a padded side is
-    emitted once its window and the grace have passed: exactly once, and never beside a joined result.
+    The result's ts is the larger of the two. A record with a null value is skipped. So is one with a null key, unless
+    its side is padded (the left side of a left join, both of an outer join): then it is emitted padded at once, without
+    being held. All of them advance stream time, as in Kafka, but only a record that is held triggers the scan for final
+    ones. An unmatched record of a padded side is emitted once its window and the grace have passed: exactly once, and
+    never in addition to a joined result.
     """
 
     def __init__(self, node: StreamStreamJoin, context: Context) -> None:
@@ -43,7 +44,7 @@ class StreamStreamJoinProcessor(Processor):
         return self._buffers.setdefault(self.context.partition, JoinBuffer(self._windows))
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        """One record of the left (parent 0) or the right stream (parent 1)."""
+        """Process one record of the left stream (parent 0) or the right one (parent 1)."""
         side = Side.LEFT if parent == 0 else Side.RIGHT
         own = None if change.key is None else self.own_key(change.key)
         key = whole_key(own)

@@ -22,23 +22,23 @@ from versioned.errors import RecordError
 _LOG: Final = logging.getLogger(__name__)
 _INSTANT_BYTES: Final = 8
 
-#: What a look-up counts as, by its reason. An expired one is no expired window, which has a metric of its own.
+#: The counter of a look-up, by its reason. An expired look-up is not an expired window, which has its own metric.
 LOOK_UPS: Final = {None: "match", NO_MATCH: "no_match", TOMBSTONE: "tombstone", EXPIRED: "expired_lookup"}
 
-#: What to do about expired look-ups, by what becomes of them.
+#: What to do about expired look-ups, by the join's ``on_expired``.
 EXPIRED_ADVICE: Final[Mapping[OnExpired, str]] = {
     "null": "keep history longer, or choose on_expired",
     "drop": "keep history longer",
     "side_table": "see the rejects, or keep history longer",
 }
 
-#: A record of the stream that waits, with its offset: its key is known, its value is not null.
+#: A waiting stream record: key, value (neither of them null), timestamp and offset.
 Waiting = tuple[Row, Row, int, int]
 
 
 @dataclass
 class Answer:
-    """What the join said of a record, for a correction feed; ``place`` is the record's partition and offset."""
+    """The join's result for a record, kept for a correction feed; ``place`` is the record's partition and offset."""
 
     place: tuple[int, int]
     key: Row
@@ -51,9 +51,9 @@ class Answer:
 class StreamTableJoinProcessor(Processor):
     """Looks each stream record up in a table (Kafka: ``KStreamKTableJoin``; KIP-914, and KIP-923 for grace).
 
-    A versioned table is asked for the version valid at the record's ts, any other for its latest value. A record
-    without a match says why. With grace a record waits, per stream-time scope, until the stream has passed it by the
-    grace; one that is already later than that is joined at once, or rejected if the policy says so.
+    In a versioned table it finds the version valid at the record's ts, in any other table the latest value. A result
+    without a match carries the reason. With grace, a record waits until stream time in its scope has passed it by the
+    grace; a record that is already later than that is joined at once, or rejected if the policy says so.
     """
 
     def __init__(self, node: StreamTableJoin, context: Context) -> None:
@@ -68,7 +68,7 @@ class StreamTableJoinProcessor(Processor):
         self.answers: list[Answer] = []
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        """A record of the stream; changes of the table (parent 1) only change what later records find.
+        """Process a stream record; table changes (parent 1) have no results, they only affect what later records find.
 
         Raises:
             RecordError: a left join with grace got a null key, which has no place in the buffer.
@@ -86,14 +86,14 @@ class StreamTableJoinProcessor(Processor):
             yield from self._wait(change, key, change.new, duration_us(self._joined.grace))
 
     def held(self) -> tuple[int, int]:
-        """Records that wait, and their bytes: keys, values and timestamps by logical size."""
+        """The number of waiting records, and their bytes: keys, values and timestamps by logical size."""
         return (
             sum(len(buffer) for buffer in self._buffers.values()),
             sum(buffer.size(_bytes) for buffer in self._buffers.values()),
         )
 
     def held_bytes(self, size_of: Callable[[Waiting], int]) -> int:
-        """The bytes that wait, by another measure of a ``(key, value, ts, offset)``."""
+        """The bytes of the waiting records by another measure of a ``(key, value, ts, offset)``."""
         return sum(buffer.size(size_of) for buffer in self._buffers.values())
 
     def _without_key(self, change: Change, value: Row) -> Iterator[Change]:
@@ -123,7 +123,7 @@ class StreamTableJoinProcessor(Processor):
         self.metrics.observe_buffer(size, records)
 
     def _answer_each(self, released: list[Waiting]) -> Iterator[Change]:
-        """Records that have waited go on from their own place, not from that of the record that releases them."""
+        """Join released records, each at its own offset instead of that of the record that released it."""
         for key, value, ts_us, offset in released:
             with self.context.at(offset=offset):
                 yield from self._answer(key, value, ts_us)
@@ -142,7 +142,7 @@ class StreamTableJoinProcessor(Processor):
             yield result
 
     def result_of(self, key: Row, value: Row, ts_us: int, found: Found) -> Change | None:
-        """What the join says of a record for which a look-up gave this; ``None`` = nothing."""
+        """The join's result for a record and what the look-up found; ``None`` if there is no result."""
         gives_nothing = self._is_inner or (found.reason == EXPIRED and self._joined.on_expired != "null")
         return self._result(key, value, ts_us, found) if found.reason is None or not gives_nothing else None
 

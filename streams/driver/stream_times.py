@@ -25,15 +25,15 @@ class StreamTimes:
         return {"partition": partition, "store": None, "key": key}[self.scope]
 
     def advance(self, partition: int, key: Hashable, ts_us: int) -> int:
-        """Let a record count, and give the stream time after it."""
+        """Advance the stream time of a record's scope, and return it."""
         scope = self.of(partition, key)
         self._times[scope] = max(ts_us, self._times.get(scope, ts_us))
         return self._times[scope]
 
     def get(self, partition: int, key: Hashable) -> int | None:
-        """The stream time of a scope, or none before its first record."""
+        """The stream time of a record's scope; ``None`` before its first record."""
         return self._times.get(self.of(partition, key))
 
     def slowest(self) -> int | None:
-        """The smallest stream time of all scopes: what nobody can still need is older than this."""
+        """The smallest stream time of all scopes, if there is any: what has expired by it no scope still needs."""
         return min(self._times.values(), default=None)

@@ -21,9 +21,9 @@ from suppress.window_rules import Window, lateness_us
 
 
 class SuppressProcessor(Processor):
-    """One suppression. Bounds hold per node and stream-time scope, as Kafka's per task.
+    """A suppression. The bounds of its buffer apply per stream-time scope, as Kafka's apply per task.
 
-    In joins the suppressed table shows what it has emitted, never what it still holds.
+    Joins see what the suppressed table has emitted, never what it still holds.
     """
 
     def __init__(self, node: Suppress, context: Context) -> None:
@@ -39,7 +39,7 @@ class SuppressProcessor(Processor):
         self.metrics.wait_us = self.rule.wait_us
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        """One change of the table; gives what leaves the buffer because of it, oldest first.
+        """Process one change of the table; yields what leaves the buffer because of it, oldest first.
 
         Raises:
             BufferFullError: a strict buffer is over its bound.
@@ -53,17 +53,17 @@ class SuppressProcessor(Processor):
         emissions = self._buffers.put(
             scope, update, buffer, arrived_us=self._arrived_us(change), now_us=self.context.now_us
         )
-        assert buffer.stream_time_us is not None  # The update has moved it.
+        assert buffer.stream_time_us is not None  # The update has set it.
         self.metrics.observe_lateness(lateness_us(buffer.stream_time_us, change.ts_us))
         self._observe()
         yield from self._emit(emissions)
 
     def tick(self, now_us: int) -> Iterator[Change]:
-        """The wall clock passed: what has waited too long by it leaves; stream time stays (R118-R123)."""
+        """Emit what has waited too long by the wall clock; stream time stays where it is (R118-R123)."""
         yield from self._emit_of_each(lambda buffer: buffer.tick(now_us))
 
     def drain(self) -> Iterator[Change]:
-        """Everything held leaves downstream, of each partition oldest first (R59)."""
+        """Emit everything that is held, partition by partition, oldest first (R59)."""
         yield from self._emit_of_each(SuppressBuffer.drain)
 
     def get(self, key: Row) -> Dated | None:
@@ -72,22 +72,22 @@ class SuppressProcessor(Processor):
 
     @property
     def buffered(self) -> tuple[int, int]:
-        """Records and bytes that the node holds now."""
+        """The number of records and bytes that the node holds now."""
         return self._buffers.records, self._buffers.bytes
 
     @property
     def _windowed(self) -> WindowedAggregateProcessor | None:
-        """What makes the windows that are held, if it is windows."""
+        """The aggregate whose windows are held; ``None`` if the table has no windows."""
         source = None if self._source is None else self.context.processor(self._source.name)
         return source if isinstance(source, WindowedAggregateProcessor) else None
 
     def _record_us(self, change: Change) -> int:
-        """The instant of the record behind a change of a window."""
+        """The timestamp of the record that caused a change; a window's change has that of its newest record."""
         known = None if self._windowed is None else self._windowed.record_us
         return change.ts_us if known is None else known
 
     def _arrived_us(self, change: Change) -> int:
-        """The stream time of the record behind a change of a window, which may be older than the window's newest."""
+        """Stream time when a change was caused, which may be before the newest record of the window that changed."""
         known = None if self._windowed is None else self._windowed.stream_time_us()
         return change.ts_us if known is None else known
 
@@ -100,7 +100,7 @@ class SuppressProcessor(Processor):
         return Update(key, order, change.new, change.old, change.ts_us, window)
 
     def _emit_of_each(self, leaving: Callable[[SuppressBuffer], Iterable[Emission]]) -> Iterator[Change]:
-        """What leaves each partition's buffer, which goes on in that partition."""
+        """Emit what leaves the buffer of each partition, as changes of that partition."""
         for partition, buffer in self._buffers:
             with self.context.at(partition=partition):
                 yield from self._emit(leaving(buffer))
@@ -110,7 +110,7 @@ class SuppressProcessor(Processor):
         for emission in emissions:
             self.metrics.count("emitted")
             row = emission.row
-            # Out of a file comes another NaN.
+            # A key that was spilled to a file comes back with another NaN object.
             key: Row = one_nan(row.key)
             if self.rule.final and emission.cause is Cause.RETENTION:
                 self._close_idle(key)

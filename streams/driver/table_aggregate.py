@@ -22,20 +22,20 @@ from streams.rows import Row, own, thawed
 
 @dataclass(frozen=True)
 class _Part:
-    """What one value contributes: its group, and the value that is aggregated there."""
+    """What one row contributes to an aggregate: its group, and the value that is aggregated there."""
 
     group: Row
     value: Row
 
 
 class TableAggregator:
-    """An aggregation that can also take a value away again.
+    """An aggregation that can also remove a value.
 
-    The state of ``min`` and ``max`` is the bag of values, so that the next one is known when the extreme leaves.
+    The state of ``min`` and ``max`` is the bag of all values, so that the next one is known when the extreme leaves.
 
     Args:
         aggregation: What is computed.
-        fit: As of :class:`~streams.driver.aggregators.Aggregator`.
+        fit: As in :class:`~streams.driver.aggregators.Aggregator`.
     """
 
     def __init__(self, aggregation: Aggregation, *, fit: Fit | None = None) -> None:
@@ -50,18 +50,18 @@ class TableAggregator:
         return {"count": 0, "sum": (0, 0), "avg": (0, 0), "min": Bag(), "max": Bag()}.get(kind)
 
     def change(self, state: Any, key: Row, value: Row, sign: int) -> Any:
-        """The state with a value added (sign 1) or taken away (sign -1)."""
+        """The state with a value added (sign 1) or removed (sign -1)."""
         kind = self._spec.kind
         if kind in ("reduce", "aggregate"):
-            # User code gets copies of its own, as that of streams does: see ``streams.driver.aggregators``.
+            # User functions get their own copies, as those of stream aggregates: see ``streams.driver.aggregators``.
             function = self._spec.adder if sign > 0 else self._spec.subtractor
             if kind == "reduce":
                 return self._kept(value if state is None or function is None else function(own(state), own(value)))
             if state is None and sign > 0:
-                # The subtractor left nothing: the adder begins anew, as Kafka's does.
+                # The subtractor returned null: the adder starts over, as in Kafka.
                 state = self.initial()
             return state if function is None else self._kept(function(own(key), own(value), own(state)))
-        # Without an expression every value counts, whatever is in it.
+        # Without an expression every row counts, whatever is in it.
         operand = 1 if self._spec.value is None else evaluate(self._spec.value, {"key": key, "value": value})
         if operand is None:
             return state
@@ -73,7 +73,7 @@ class TableAggregator:
         return state.changed(operand, sign)
 
     def result(self, state: Any) -> Row | None:
-        """The row that flows out."""
+        """The result row of a state."""
         kind = self._spec.kind
         if kind in ("reduce", "aggregate"):
             return as_row(state, self._spec.output)
@@ -90,8 +90,8 @@ class TableAggregator:
 class TableAggregateProcessor(GroupAggregateProcessor):
     """The running aggregate of each group of a table (Kafka: ``KGroupedTable``).
 
-    If the group changes, the old group's result comes first. A record of a versioned table that is out of order is
-    ignored: accepted, without effect. The result's timestamp never goes back (R168).
+    If a row's group changes, the old group's result comes first. An out-of-order record of a versioned table is
+    accepted but ignored. The result's timestamp never goes back (R168).
     """
 
     def __init__(self, node: TableAggregate, context: Context) -> None:
@@ -127,7 +127,7 @@ class TableAggregateProcessor(GroupAggregateProcessor):
         before = self._slots.get(group)
         state = self._aggregator.initial() if before is None else before.state
         if before is None:
-            # Nothing can be taken from a group that has no aggregate: its store refused it, or user code made it null.
+            # Nothing can be removed from a group without an aggregate: its store refused it, or user code made it null.
             parts = [(part, sign) for part, sign in parts if sign > 0]
         for part, sign in parts:
             state = self._aggregator.change(state, group, part.value, sign)

@@ -12,9 +12,9 @@ from streams.reasons import NULL_KEY
 
 
 class TableSinkProcessor(StoringProcessor):
-    """One row per key, the latest; a tombstone deletes it. Its rows are read as a store of the sink's name.
+    """Keeps the latest row of each key, which a tombstone deletes; the rows are read as a store of the sink's name.
 
-    A record that is out of order in a versioned table is not the latest of its key, so it changes nothing here.
+    An out-of-order record of a versioned table is not the latest of its key, so it changes nothing here.
     """
 
     def __init__(self, node: TableSink, context: Context) -> None:

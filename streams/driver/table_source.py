@@ -15,16 +15,16 @@ from streams.rows import Row
 from suppress.window_rules import lateness_us
 from versioned.durations import duration_us
 
-#: A record that waits to be put in order, with its offset.
+#: A record held for reordering: its key, the change, its offset.
 _Waiting = tuple[Row, Change, int]
 
 
 class TableSourceProcessor(StoringProcessor):
-    """Records as changes of a table (Kafka: ``KTableSource``); also a stream that becomes one (``to_table``).
+    """Turns records into changes of a table (Kafka: ``KTableSource``), also those of a stream (``to_table``).
 
-    A record that the versioned store refuses goes nowhere (R174); one that is out of order flows on with
-    ``is_latest = False``. A null key is rejected. With ``reorder`` records are held and come to the table in order of
-    time, unless they are later than that (R169).
+    A record that the versioned store refuses is not forwarded (R174); an out-of-order record is, with
+    ``is_latest = False``. A record with a null key is rejected. With ``reorder``, records are held and reach the table
+    in order of time, unless they are later than that (R169).
     """
 
     def __init__(self, node: TableSource | ToTable | GlobalTableSource, context: Context) -> None:
@@ -46,7 +46,7 @@ class TableSourceProcessor(StoringProcessor):
 
     @property
     def held(self) -> int:
-        """Records that wait to be put in order."""
+        """The number of records held for reordering."""
         return sum(len(buffer) for buffer in self._held.values())
 
     def _released(self, key: Row, change: Change, wait_us: int) -> list[_Waiting]:

@@ -23,7 +23,7 @@ class PlainState:
         self._rows: dict[Key, tuple[Row, int]] = {}
 
     def put(self, key: Row, change: Change, partition: int) -> Change | None:
-        """Store a change; gives it back with the old value."""
+        """Store a change, and return it with the old value."""
         parts = key_parts(key)
         before = self._rows.get(parts)
         if change.new is None:
@@ -47,14 +47,14 @@ class PlainState:
 
 
 class VersionedState:
-    """A versioned table; ``store`` is the rule itself."""
+    """A versioned table; ``store`` is the pure rule behind it."""
 
     def __init__(self, store: VersionedStore, unit_us: int) -> None:
         self.store = store
         self._unit_us = unit_us
 
     def put(self, key: Row, change: Change, partition: int) -> Change | None:
-        """Store a change; gives it back with the value that was valid at its time, or ``None`` if it is too late."""
+        """Store a change, and return it with the value that was valid at its time; ``None`` if it is too late."""
         ts_us = change.ts_us // self._unit_us * self._unit_us
         old = self.store.value_at(key_parts(key), ts_us)
         outcome = self.store.take(key_parts(key), change.new, ts_us, partition)
@@ -82,7 +82,7 @@ def _key(version: Version) -> Key:
 
 
 def table_state(materialized: Materialized | None) -> PlainState | VersionedState:
-    """The store that a table asks for; a plain one if it asks for none."""
+    """The state for a table that is stored like this; a plain one unless a history retention is given."""
     if materialized is None or materialized.history_retention is None:
         return PlainState()
     grace_us = None if materialized.grace is None else duration_us(materialized.grace)
@@ -93,8 +93,8 @@ def table_state(materialized: Materialized | None) -> PlainState | VersionedStat
 class StoringProcessor(Processor):
     """An operator whose table is stored, or is a view that :meth:`_view_get` and :meth:`_view_find` compute.
 
-    A change that a versioned store refuses goes nowhere (R174): it is late, and kept aside if the policy says so. An
-    older result that a join with complete history tells again is no matter of a store without versions: it flows on.
+    A change that a versioned store refuses is not forwarded (R174): it is late, and rejected if the policy says so. If
+    a join with complete history emits an older result again, a store without versions ignores it, and it is forwarded.
     """
 
     def __init__(self, node: Node, context: Context, *, always_stored: bool = False) -> None:
@@ -120,7 +120,7 @@ class StoringProcessor(Processor):
             yield from ((self._row(parts), value, ts_us) for parts, value, ts_us in self.state.items())
 
     def _row(self, parts: Key) -> Row:
-        # Where the plan does not tell the names, a key of one field is called as computed keys are.
+        # If the plan does not know the names, the field of a single-field key is called as in computed keys.
         unknown = ("key",) if len(parts) == 1 else tuple(f"key{place}" for place in range(len(parts)))
         return Row(dict(zip(self.key_fields or unknown, parts, strict=True)))
 
@@ -131,7 +131,7 @@ class StoringProcessor(Processor):
         return super().find(key, at_us)
 
     def _stored(self, key: Row, change: Change) -> Change | None:
-        """The change as the table takes it: with the store's old value, or ``None`` if the store refused it."""
+        """Store a change, and return it with the store's old value; ``None`` if the store refused it."""
         if self.state is None or (self._keeps_latest and not change.is_latest):
             return change
         taken = self.state.put(key, change, self.context.partition)

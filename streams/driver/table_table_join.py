@@ -17,8 +17,8 @@ from versioned.history_join_rules import lacks, needs_other
 class TableTableJoinProcessor(StoringProcessor):
     """Joins the latest values of two tables (Kafka: ``KTableKTableJoin``).
 
-    The result's ts is the larger of the two sides', tombstones of versioned sides included. A record that is out of
-    order on a versioned side gives nothing (R151).
+    The result's ts is the larger of the two sides', tombstones of versioned sides included. An out-of-order record of a
+    versioned side has no effect (R151).
     """
 
     def __init__(self, node: TableTableJoin, context: Context) -> None:
@@ -70,7 +70,7 @@ class TableTableJoinProcessor(StoringProcessor):
 
 
 def table_table_join(node: TableTableJoin, context: Context) -> Processor:
-    """The operator of a join, with the latest or with the complete history."""
+    """The operator of a join on the primary key, by its ``history``: latest or complete."""
     return (
         CompleteJoinProcessor(node, context) if node.history == "complete" else TableTableJoinProcessor(node, context)
     )

@@ -19,10 +19,10 @@ RowFunction = Callable[[Row | None, Row], Row | None]
 
 
 class TableViewProcessor(StoringProcessor):
-    """A function of each row of a table; without a store of its own, look-ups go through to the table.
+    """Applies a function to each row of a table; without a store of its own, look-ups go through to that table.
 
-    A filter of a plain, stored table drops a null result whose previous result was null too (R160); of a versioned
-    one it keeps them, since they carry time (R161).
+    With ``drops``, a null result is not forwarded if the previous result was null too. So does a filter of a plain,
+    stored table (R160); that of a versioned one forwards them, since they carry time (R161).
     """
 
     def __init__(self, node: Any, context: Context, function: RowFunction, drops: bool) -> None:
@@ -42,7 +42,7 @@ class TableViewProcessor(StoringProcessor):
             yield taken
 
     def _previous(self, key: Row, old: Row | None) -> Row | None:
-        # A store of its own knows best what was sent before.
+        # If the view is stored, the store knows what was forwarded before.
         if self.state is None:
             return old
         dated = self.state.get(key)
@@ -53,13 +53,13 @@ class TableViewProcessor(StoringProcessor):
         if dated is None:
             return None
         value = self._applied(key, dated[0])
-        # A plain table keeps no ts for what is not there; what a filter takes away is not there.
+        # A plain table keeps no ts for a deleted key, and a row that a filter removes counts as deleted.
         return None if value is None and not is_versioned(self.node) else (value, dated[1])
 
     def _view_find(self, key: Row, at_us: int) -> Found:
         found = self._table().find(key, at_us)
         value = self._applied(key, found.value)
-        # A value that the filter takes away is a deleted one to whoever looks.
+        # For a look-up, a row that a filter removes is a deleted one.
         return Found(value, found.reason if value is not None or found.value is None else TOMBSTONE)
 
     def _table(self) -> Processor:

@@ -33,14 +33,14 @@ class WindowResult:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a record did: the results in order, and how many closed windows refused it."""
+    """What became of a record: its results in order, and how many closed windows refused it."""
 
     results: tuple[WindowResult, ...]
     expired: int
 
     @property
     def is_late(self) -> bool:
-        """Only closed windows would have taken the record."""
+        """Whether all windows that the record belongs to are closed."""
         return self.expired > 0 and not self.results
 
 
@@ -48,10 +48,10 @@ class WindowState:
     """Aggregates per key and window.
 
     Args:
-        windows: The definition.
+        windows: The kind of windows and their sizes.
         aggregator: What is computed.
         unit_us: One tick of the time resolution.
-        retention_us: How long after stream time passed its end a window can still be read.
+        retention_us: How long a window can still be read after stream time has passed its end.
     """
 
     def __init__(self, windows: Windows, aggregator: Aggregator, unit_us: int, retention_us: int) -> None:
@@ -64,7 +64,7 @@ class WindowState:
         self._closed_idle: dict[Row, OrderedWindows[None]] = {}
 
     def add(self, key: Row, value: Row | None, ts_us: int, stream_time_us: int) -> Outcome:
-        """Let one record count, at the stream time that it has already moved."""
+        """Add one record, at a stream time that the record has already advanced."""
         if isinstance(self.windows, SessionWindows):
             return self._add_to_session(self.windows, key, value, ts_us, stream_time_us)
         if ts_us < self._first_us:
@@ -74,18 +74,18 @@ class WindowState:
         touched = list(self._touched(key, ts_us))
         opened = [step for step in touched if not self._is_closed(key, step[0], stream_time_us)]
         results = []
-        # The bases were read before this record, so that storing as we go does not disturb them.
+        # All bases were read before anything of this record is stored, so storing in between does not change them.
         for window, base, adds in opened:
             results.append(self._changed(key, window, base, value if adds else _NOTHING, ts_us))
             self._store(key, results[-1])
         return Outcome(tuple(results), len(touched) - len(opened))
 
     def restore(self, key: Row, window: Window, slot: Slot) -> None:
-        """Put a window back as :meth:`items` gave it, to go on from there."""
+        """Put back a window as :meth:`items` returned it, to go on from there."""
         self._slots.setdefault(key, OrderedWindows()).put(window, slot)
 
     def get(self, key: Row, window: Window) -> Slot | None:
-        """The slot of a window, or none."""
+        """The slot of a window; ``None`` if it is not stored."""
         return self._slots.get(key, _NO_WINDOWS).get(window)
 
     def items(self) -> Iterator[tuple[Row, Window, Slot]]:
@@ -99,7 +99,7 @@ class WindowState:
         self._closed_idle.setdefault(key, OrderedWindows()).put(window, None)
 
     def purge(self, stream_time_us: int) -> None:
-        """Forget windows, and marks of idle closing, that ended longer than the retention before stream time."""
+        """Forget windows, and marks of windows closed by the wall clock, that ended before stream time - retention."""
         horizon_us = stream_time_us - self._retention_us
         _forget_ended(self._slots, horizon_us)
         _forget_ended(self._closed_idle, horizon_us)
@@ -153,7 +153,7 @@ class WindowState:
         return None if self._aggregator.result(state) is None else Slot(state, ts_us)
 
     def _is_wholly_late(self, ts_us: int, stream_time_us: int) -> bool:
-        # A sliding record whose latest window is closed touches none; it does not even count window by window.
+        # If the latest window of a sliding record is closed, all are, and they count as a single expired window.
         windows = self.windows
         if not isinstance(windows, SlidingWindows):
             return False
@@ -171,7 +171,7 @@ class WindowState:
 
 
 _NOTHING: Any = object()
-#: Of a key without any; nothing is ever put here.
+#: The windows of a key without any; nothing is ever put here.
 _NO_WINDOWS: Final[OrderedWindows[Any]] = OrderedWindows()
 
 

@@ -21,7 +21,7 @@ class WindowedAggregateProcessor(Processor):
     """The aggregate per (key, window) of one node (Kafka: ``KStreamWindowAggregate`` and its siblings).
 
     A record is *late* if every window it belongs to is closed: it is dropped, or rejected with the reason if the
-    node's late policy is ``side_table``, and logged at DEBUG (R23). Each closed window is counted apart, as *expired*.
+    node's late policy is ``side_table``, and logged at DEBUG (R23). Each closed window also counts as *expired*.
     """
 
     def __init__(self, node: WindowedAggregate, context: Context) -> None:
@@ -37,11 +37,11 @@ class WindowedAggregateProcessor(Processor):
         self._times = StreamTimes(stored.time_scope)
         self._retention_us = retention_us
         self._purged_at_us: int | None = None
-        #: The instant of the record at hand; a change has the newest one of its window.
+        #: The timestamp of the current record; a change has that of the newest record of its window.
         self.record_us: int | None = None
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        """One record; gives a change of the table for each window that it changes."""
+        """Process one record; yields a change of the table for each window that it changes."""
         key = self._key_of(change)
         if key is None or (change.new is None and isinstance(self._state.windows, SlidingWindows)):
             self.skip(change, NULL_KEY if key is None else NULL_VALUE)
@@ -69,7 +69,7 @@ class WindowedAggregateProcessor(Processor):
         return None if slot is None else (self._value(slot), slot.ts_us)
 
     def stream_time_us(self) -> int | None:
-        """The stream time of the partition at hand; none before its first record."""
+        """The stream time of the current partition; ``None`` before its first record."""
         return self._times.get(self.context.partition, None)
 
     def items(self) -> Iterator[tuple[Row, Row | None, int]]:

@@ -15,13 +15,13 @@ from streams.time_texts import as_instant
 from versioned.errors import RecordError
 
 _NUMBERS: Final = (int, float, Decimal)
-#: What sums and means take. Of durations no table of Spark keeps any.
+#: The kinds that sums and means take. Durations are none of them, since no table on Spark keeps any.
 _ADDENDS: Final = frozenset(("bigint", "double", "decimal", "text"))
 _DIGITS: Final = 38
 _DECIMALS: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP)
 _EXACT: Final = Context(prec=2 * _DIGITS)
 _MICROSECOND: Final = timedelta(microseconds=1)
-#: What Python raises where there is no result.
+#: What Python raises if there is no result.
 _NO_RESULT: Final = (OverflowError, ValueError, InvalidOperation)
 
 
@@ -29,7 +29,7 @@ def arithmetic(symbol: str, left: Any, right: Any) -> Any:
     """The result of ``+``, ``-``, ``*``, ``/`` or ``%``; division by zero gives null.
 
     Raises:
-        RecordError: the operands are no numbers, or the result fits in no number.
+        RecordError: the operands do not go together, or the result does not fit.
     """
     operands = _operands(left, right)
     try:
@@ -40,7 +40,7 @@ def arithmetic(symbol: str, left: Any, right: Any) -> Any:
 
 
 def divided(symbol: str, left: Any, right: Any) -> Any:
-    """As :func:`arithmetic`; null where nothing fits, and for a text that is no number: Spark's ``try_divide``."""
+    """As :func:`arithmetic`, but null if no result fits, or a text is not a number: Spark's ``try_divide``."""
     is_text = "text" in (kind_of(left), kind_of(right))
     try:
         left, right = _operands(left, right)
@@ -58,10 +58,10 @@ def divided(symbol: str, left: Any, right: Any) -> Any:
 
 
 def summed(left: Any, right: Any, sign: int = 1) -> Any:
-    """A sum with one number more, or (sign -1) without it; of decimals exact, as Spark's sum is.
+    """A sum with a number added, or removed (sign -1); exact for decimals, as Spark's sum is.
 
     Raises:
-        RecordError: the result fits in no number, or one is no number.
+        RecordError: the result does not fit, or there is none.
 
     >>> summed(Decimal("99999999999999999999999999.99"), Decimal("0.02"))
     Decimal('100000000000000000000000000.01')
@@ -76,10 +76,10 @@ def summed(left: Any, right: Any, sign: int = 1) -> Any:
 
 
 def addend(aggregate: Literal["sum", "avg"], value: Any) -> Any:
-    """What a value is in a sum or a mean: a number as it is, a text the double that it says.
+    """What a value adds to a sum or a mean: a number as it is, a text as the double that it names.
 
     Raises:
-        RecordError: it is something else, or a text that is no number.
+        RecordError: the value is something else, or a text that is not a number.
 
     >>> addend("sum", "1.5"), addend("avg", 2)
     (1.5, 2)
@@ -94,7 +94,7 @@ def addend(aggregate: Literal["sum", "avg"], value: Any) -> Any:
 
 
 def no_durations(aggregate: str) -> str:
-    """Why durations are not aggregated, and what to do."""
+    """The message that durations are not aggregated, and what to do instead."""
     return (
         f"{aggregate} takes no durations, which no table keeps. Take seconds, such as "
         'cast(value.until, "double") - cast(value.at, "double").'
@@ -114,7 +114,7 @@ def _operands(left: Any, right: Any) -> tuple[Any, Any]:
         return left, right
     kinds = {kind_of(left), kind_of(right)}
     if "interval" in kinds:
-        # A date with a duration is an instant; what else a duration goes with, Python knows as well.
+        # A date with a duration becomes an instant; what else durations go with is the same in Python.
         return tuple(as_instant(part) if kind_of(part) in ("date", "timestamp") else part for part in (left, right))  # type: ignore[return-value]
     if kinds & {"boolean", "binary", "row"} or kinds == {"text"}:
         raise RecordError(f"{left!r}, {right!r}: arithmetic takes numbers; use concat for texts.")
@@ -133,7 +133,7 @@ def _computed(symbol: str, left: Any, right: Any) -> Any:
 
 
 def _scaled(symbol: str, interval: timedelta, number: Any) -> timedelta | None:
-    """A duration times a number, or a part of one, in whole microseconds: halves are rounded away from zero."""
+    """A duration multiplied or divided by a number, in whole microseconds: halves are rounded away from zero."""
     if symbol == "%" or not isinstance(number, _NUMBERS):
         raise TypeError
     if symbol == "/" and not number:

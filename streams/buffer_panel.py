@@ -20,15 +20,15 @@ _LIMIT: Final = "#c5221f"
 
 @dataclass(frozen=True)
 class Panel:
-    """What a curve shows and where: a number per batch, the most within the batch, and the bound.
+    """What a curve shows and where: a number after each batch, its maximum within the batch, and the bound.
 
     Args:
         name: What is counted.
         colours: Fill and edge.
-        top: Where it begins, in pixels.
-        batches: Their numbers, ascending.
-        values: After each batch.
-        most: Within each batch; None = not known.
+        top: The upper edge, in pixels.
+        batches: The numbers of the batches, ascending.
+        values: The number after each batch.
+        most: The maximum within each batch; None = not known.
         limit: The buffer's bound; None = unbounded.
     """
 
@@ -42,27 +42,27 @@ class Panel:
 
     @property
     def floor(self) -> float:
-        """Where it ends, in pixels."""
+        """The lower edge, in pixels."""
         return self.top + HEIGHT
 
     @property
     def highest(self) -> int:
-        """The upper end of the scale: a round number that nothing exceeds."""
+        """The upper end of the scale: a round number that no value and no bound exceeds."""
         return round_up(max(1, self.limit or 0, *self.values, *(most or 0 for most in self.most)))
 
     def x(self, batch: float) -> float:
-        """Where a batch lies; one batch alone lies in the middle."""
+        """The horizontal position of a batch; a single batch is in the middle."""
         first, last = self.batches[0], self.batches[-1]
         share = 0.5 if first == last else (batch - first) / (last - first)
         return LEFT + (WIDTH - LEFT - RIGHT) * share
 
     def y(self, value: int) -> float:
-        """The height of a number."""
+        """The vertical position of a number."""
         return self.floor - HEIGHT * value / self.highest
 
 
 def panel_parts(panel: Panel, readings: Sequence[BufferReading]) -> Iterator[str]:
-    """The scale, the steps, the bound, and a mark per batch."""
+    """The parts of a panel: the scale, the steps, the bound, and a mark per batch."""
     yield text(LEFT, panel.top - 10, panel.name, size=12, font_weight="600")
     for value in sorted({0, panel.highest // 2, panel.highest}):
         yield line((LEFT, panel.y(value)), (WIDTH - RIGHT, panel.y(value)), class_="grid")
@@ -76,7 +76,7 @@ def panel_parts(panel: Panel, readings: Sequence[BufferReading]) -> Iterator[str
 
 
 def _curve(panel: Panel) -> Iterator[str]:
-    """Steps: what a batch left stays until the next one."""
+    """The curve as steps: what a batch left stays until the next one."""
     fill, edge = panel.colours
     steps = f"M{number(panel.x(panel.batches[0]))} {number(panel.y(panel.values[0]))}"
     for batch, value in zip(panel.batches[1:], panel.values[1:], strict=True):
@@ -95,7 +95,7 @@ def _points(panel: Panel, readings: Sequence[BufferReading]) -> Iterator[str]:
         if most is not None and most > value:
             yield rect(x - mark / 4, panel.y(most), mark / 2, panel.y(value) - panel.y(most), edge, class_="most")
         yield rect(x - mark / 2, panel.y(value) - mark / 2, mark, mark, edge, class_="reading")
-        # The whole column can be pointed at: marks are small.
+        # Marks are small, so the whole column can be pointed at.
         yield rect(x - 4, panel.top, 8, HEIGHT, "none", said, class_="hover", pointer_events="all")
 
 
@@ -107,7 +107,7 @@ def _in_words(panel: Panel, reading: BufferReading, value: int, most: int | None
 
 
 def round_up(value: int) -> int:
-    """The next number that is 1, 2, 4, 6 or 8 times a power of ten.
+    """The smallest number from ``value`` on that is 1, 2, 4, 6 or 8 times a power of ten.
 
     >>> [round_up(value) for value in (1, 3, 87, 101)]
     [1, 4, 100, 200]

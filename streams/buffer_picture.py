@@ -29,16 +29,17 @@ def buffer_sizes(
 ) -> Picture:
     """Draw a buffer's records and bytes over the batches.
 
-    A batch without a reading did not touch the buffer: the line goes on. Thin bars tell how full it was within a batch.
+    A batch without a reading did not touch the buffer, so the line continues. Thin bars show how full the buffer was
+    within a batch.
 
     Args:
-        readings: As ``buffer_readings`` reads them, in any order.
+        readings: As ``buffer_readings`` returns them, in any order.
         max_records: The buffer's bound, drawn as a line; None = no such bound.
         max_bytes: Likewise.
-        title: What is written above.
+        title: The heading.
 
     Returns:
-        The picture; without readings one that says so. Its table has every reading.
+        The picture, whose table has every reading; without readings one that says so.
 
     Example:
         >>> picture = buffer_sizes([BufferReading(0, 3, 120), BufferReading(1, 0, 0)], max_records=5)
@@ -68,7 +69,7 @@ def buffer_sizes(
 
 
 def _batches(panel: Panel) -> Iterator[str]:
-    """As many round numbers of batches as there is room for."""
+    """Labels of the batches, at as many round numbers as there is room for."""
     first, last = panel.batches[0], panel.batches[-1]
     room = max(1, int((panel.x(last) - panel.x(first)) / _APART))
     step = round_up(max(1, -(-(last - first) // room)))

@@ -15,7 +15,7 @@ from versioned.errors import RecordError
 
 LARGEST: Final = 2**63 - 1
 SMALLEST: Final = -(2**63)
-#: More digits are no bigint, and Python refuses to read thousands of them.
+#: At most 19 digits: more do not fit in a bigint, and Python refuses to read thousands of them.
 _INTEGER: Final = re.compile(r"([+-]?)0*([0-9]{1,19})")
 _DOUBLE: Final = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)[df]?|[+-]?inf|[+-]?infinity|nan|[+-](?-i:NaN)",
@@ -27,10 +27,10 @@ _SECOND_US: Final = 1_000_000
 
 
 def to_string(value: Any) -> str:
-    """As Spark writes it.
+    """A value as text, as Spark writes it.
 
     Raises:
-        RecordError: a row, a list or a duration, which have no text that both engines write alike.
+        RecordError: a row, a list or a duration, which the two engines would not write alike.
     """
     for kind, written in _TEXTS:
         if isinstance(value, kind):
@@ -39,10 +39,10 @@ def to_string(value: Any) -> str:
 
 
 def to_bigint(value: Any) -> int | None:
-    """Cut off after the point; of an instant the whole seconds since the epoch.
+    """A value as an integer, without any fraction; an instant as whole seconds since the epoch.
 
     Raises:
-        RecordError: Spark knows no such cast.
+        RecordError: Spark has no such cast.
     """
     if isinstance(value, str):
         found = _INTEGER.fullmatch(trimmed(value))
@@ -52,7 +52,7 @@ def to_bigint(value: Any) -> int | None:
     elif isinstance(value, float) and not math.isfinite(value):
         return None
     elif isinstance(value, float) and value == float(LARGEST):
-        # The nearest double, one larger: Spark takes it for the largest bigint.
+        # The double nearest to the largest bigint is one larger, and Spark casts it to the largest bigint.
         return LARGEST
     elif isinstance(value, datetime):
         value = instant_us(value) // _SECOND_US
@@ -61,23 +61,23 @@ def to_bigint(value: Any) -> int | None:
 
 
 def to_double(value: Any) -> float | None:
-    """The nearest double; of an instant the seconds since the epoch.
+    """A value as the nearest double; an instant as seconds since the epoch.
 
     Raises:
-        RecordError: Spark knows no such cast.
+        RecordError: Spark has no such cast.
     """
     if isinstance(value, str):
         found = _DOUBLE.fullmatch(value.strip(BLANKS))
         return None if found is None else float(found[1] or found[0])
-    # As Spark does, which rounds twice.
+    # Spark rounds twice as well.
     return float(instant_us(value)) / _SECOND_US if isinstance(value, datetime) else float(_number(value, "double"))
 
 
 def to_boolean(value: Any) -> bool | None:
-    """Of a number whether it is not zero, of a text what it says.
+    """A value as a boolean: whether a number is not zero, or what a text says.
 
     Raises:
-        RecordError: Spark knows no such cast.
+        RecordError: Spark has no such cast.
     """
     if not isinstance(value, str):
         return bool(_number(value, "boolean"))
@@ -86,12 +86,12 @@ def to_boolean(value: Any) -> bool | None:
 
 
 def to_date(value: str | date) -> date | None:
-    """The date that a text says."""
+    """A value as a date; null if a text names none."""
     return date_of(value) if isinstance(value, str) else value
 
 
 def to_instant(value: str | date) -> datetime | None:
-    """The instant that a text says; of a date its midnight."""
+    """A value as an instant: a date as its midnight; null if a text names none."""
     return instant_of(value) if isinstance(value, str) else as_instant(value)
 
 
@@ -106,7 +106,7 @@ def _no_cast(value: Any, kind: str) -> RecordError:
 
 
 def _double_text(value: float) -> str:
-    # As Java writes doubles: plain between a thousandth and ten million, else one digit before the point.
+    # As Java writes doubles: plain from a thousandth up to ten million, otherwise with one digit before the point.
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -118,11 +118,11 @@ def _double_text(value: float) -> str:
 
 
 def _decimal_text(value: Decimal) -> str:
-    # Spark's decimals know no negative zero.
+    # Spark's decimals have no negative zero.
     return format(value if value else value.copy_abs(), "f")
 
 
-#: The first that fits: a boolean is an integer in Python, an instant a date.
+#: The first that fits counts: in Python, a boolean is an integer and an instant is a date.
 _TEXTS: Final[tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...]] = (
     (str, str),
     (bool, lambda value: str(value).lower()),

@@ -1,6 +1,6 @@
 """What a filter can use as its condition: an expression that may be true or false.
 
-Null is neither, so a condition that is a constant, a sum or a text would silently drop every record.
+Anything else as a condition, such as a sum, a text or a null, would silently drop every record.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from typing import Final
 
 from streams.expressions import Expr, operation
 
-#: Operations whose results are numbers, texts or rows, whatever they are given.
+#: Operations that always give a number, a text or a row.
 _NEVER: Final = frozenset({
     "add", "sub", "mul", "div", "mod", "concat", "upper", "lower", "length", "substring", "substring_before",
     "substring_after", "struct", "row", "merge",
 })  # fmt: skip
-#: Null whatever the other side is, where one is null.
+#: Operations that give null if one side is null, whatever the other is.
 _COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 def condition_fault(expr: Expr) -> str | None:
-    """Why an expression is no condition; none if it may be one.
+    """Why an expression cannot be a condition; ``None`` if it can.
 
     >>> from streams.expressions import trace
     >>> condition_fault(trace(lambda value: value.delay > 15, "value"))
@@ -39,12 +39,12 @@ def condition_fault(expr: Expr) -> str | None:
 
 def _is_null(expr: Expr) -> bool:
     op, args = operation(expr)
-    # What a filter_not is given stands behind a "not".
+    # filter_not puts a "not" before the condition it is given.
     return _is_null(args[0]) if op == "not" else op == "lit" and args[0] is None
 
 
 def _never_true(expr: Expr) -> Expr | None:
-    """The part of a condition that is none; a null is one among others."""
+    """The part of a condition that can never be true or false; a null is allowed as one value among others."""
     op, args = operation(expr)
     if op == "lit":
         return None if args[0] is None or isinstance(args[0], bool) else expr

@@ -13,7 +13,7 @@ _SCALARS: Final = (type(None), bool, float, str, bytes, bytearray, date, time, t
 
 
 def constant_fault(value: Any) -> str | None:
-    """Why a value is no constant, and what to give instead; none if it is one.
+    """Why a value cannot be a constant, and what to give instead; ``None`` if it can.
 
     >>> constant_fault([1, 2.5]), constant_fault("tea")
     (None, None)
@@ -29,7 +29,7 @@ def constant_fault(value: Any) -> str | None:
     if isinstance(value, (list, tuple)):
         return next(filter(None, map(constant_fault, value)), None)
     if hasattr(value, "dtype"):
-        return None  # NumPy's, which Spark takes as they are
+        return None  # Spark takes NumPy's values as they are.
     instead = "a list" if isinstance(value, (set, frozenset)) else "a text or a number"
     return f"it is of the type {type(value).__name__}. Give {instead}."
 

@@ -15,14 +15,14 @@ _TYPES: Final = frozenset((
     "string", "struct", "time", "timestamp", "timestamp_ltz", "timestamp_ntz", "tinyint", "varchar", "variant", "void",
 ))  # fmt: skip
 _QUOTED: Final = re.compile(r"`(?:[^`]|``)*`")
-#: Signs of a text, or of words that are no DDL.
+#: Signs of a text or a comment, which may hold words that are no types.
 _COMMENTS: Final = ("'", '"', "--", "/*")
 _FIELD: Final = re.compile(r"\s*[^\s:]+\s*[\s:]\s*([A-Za-z_]+)")
 _WORD: Final = re.compile(r"\s*([A-Za-z_]+)\b")
 _TYPE: Final = re.compile(r"\s*([A-Za-z_]+)\s*(?:$|[<(])")
 _MAP: Final = re.compile(r"\s*map\s*<", re.IGNORECASE)
 _UNIT: Final = "(?:year|month|day|hour|minute|second)"
-#: One type, and no fields: a word with what it takes in brackets, a collation behind a text, an interval's units.
+#: A single type, not fields: a word, perhaps with brackets, a string with its collation, or an interval with units.
 _ONE: Final = re.compile(
     rf"\s*(?!struct\s*<)(?:\w+\s*(?:\(.*\)|<.*>)?(?:\s*collate\s+[\w.]+)?|interval\s+{_UNIT}(?:\s+to\s+{_UNIT})?)\s*",
     re.IGNORECASE | re.DOTALL,
@@ -30,10 +30,10 @@ _ONE: Final = re.compile(
 
 
 def check_ddl(option: str, given: object) -> None:
-    """Refuse what is no text of DDL, or names a type that there is not.
+    """Refuse what is not a text of DDL, or names an unknown type.
 
     Args:
-        option: What it was given for.
+        option: The option it was given for.
         given: One type, or fields with their types.
 
     Raises:
@@ -55,7 +55,7 @@ def check_ddl(option: str, given: object) -> None:
 
 
 def names_fields(ddl: str) -> bool:
-    """Whether a text of DDL is that of a row, and not of a single value.
+    """Whether a text of DDL describes a row rather than a single value.
 
     >>> names_fields("price double"), names_fields("a:int,b:int"), names_fields("struct<a: int>")
     (True, True, True)
@@ -66,10 +66,10 @@ def names_fields(ddl: str) -> bool:
 
 
 def check_result(option: str, ddl: str) -> None:
-    """Refuse no DDL, and a map alone, as what a user's aggregate gives: a dictionary is a row by its fields.
+    """Refuse, as the result type of a user's aggregate, what is not DDL, or only a map: a dictionary becomes a row.
 
     Args:
-        option: What it was given for.
+        option: The option it was given for.
         ddl: One type, or fields with their types.
 
     Raises:
@@ -86,14 +86,14 @@ def check_result(option: str, ddl: str) -> None:
 
 
 def _type_words(text: str) -> Iterable[str]:
-    """The words that can only be names of types; what else there is is left to Spark."""
+    """The words that can only be names of types; all others are left to Spark."""
     text = _QUOTED.sub("quoted ", text)
     alone = _TYPE.match(text)
     if alone:
         return [alone[1]]
     first = _WORD.match(text)
     if any(sign in text for sign in _COMMENTS) or (first is not None and first[1].lower() in _TYPES):
-        # A comment may say anything, and some types are of several words.
+        # A comment may contain any word, and some types have several words.
         return []
     return _field_types(text)
 

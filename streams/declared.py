@@ -1,6 +1,6 @@
 """Checks that the results of user functions have the declared fields; a misspelt field would be lost silently.
 
-Types are checked by Spark (``streams/spark/returned.py``); names are the same for both engines.
+Only names are checked here, for both engines; types are checked on Spark (``streams/spark/returned.py``).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Fit = Callable[[Any], Any]
 
 
 def as_it_is(value: Any) -> Any:
-    """What is kept of a value that need not fit anything."""
+    """The value itself: the fit of values that may be anything."""
     return value
 
 
 def declared_fields(ddl: str) -> tuple[str, ...] | None:
-    """The names of the fields that DDL declares, in order; none if it is one type, or only Spark can tell.
+    """The names of the fields that DDL declares, in order; ``None`` if it is one type, or only Spark understands it.
 
     >>> declared_fields("price double, label string"), declared_fields("decimal(10, 2)")
     (('price', 'label'), None)
@@ -34,10 +34,10 @@ def declared_fields(ddl: str) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=1_024)
 def by_names(ddl: str | None) -> Fit:
-    """What makes of a value that a function returned one of the declared fields, whatever their types.
+    """A function that gives a returned value the declared fields, whatever their types.
 
     Args:
-        ddl: What the function was said to return; of None, and of what only Spark understands, everything stays.
+        ddl: The declared return type. With None, or what only Spark understands, values stay as they are.
 
     >>> by_names("price double, label string")({"price": 1.0})
     Row(price=1.0, label=None)
@@ -56,10 +56,12 @@ names, or declare them.
 
 
 def row_fit(parts: Mapping[str, Fit]) -> Fit:
-    """What makes a row of a mapping by the names of its fields, each with what fits its values; a missing one is null.
+    """A function that turns a mapping into a row of the given fields; a missing field becomes null.
 
-    Raises:
-        RecordError: by what it gives: a value that is no mapping, or a field of another name.
+    The function raises a RecordError for a value that is not a mapping, and for an unknown field.
+
+    Args:
+        parts: The fields by name, each with the function that fits its values.
     """
 
     def fit(value: Any) -> Row:
@@ -80,7 +82,7 @@ def row_fit(parts: Mapping[str, Fit]) -> Fit:
 
 
 def with_article(value: Any) -> str:
-    """What kind of value it is, in words without the value itself: they go into logs.
+    """The type of a value in words, without the value itself, since messages go into logs.
 
     >>> with_article(1), with_article("a")
     ('an int', 'a str')
@@ -100,7 +102,7 @@ def _fit_of_values(kind: Kind) -> Fit:
     part = _fit_of(kind.part) if isinstance(kind, (Array, Map)) else as_it_is
     if part is as_it_is:
         return as_it_is
-    # What is no list or mapping is of another type.
+    # A value that is no list or mapping has another type, which is not checked here.
     if isinstance(kind, Map):
         return lambda value: _each(part, value) if isinstance(value, Mapping) else value
     return lambda value: [part(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -47,7 +47,7 @@ from versioned.durations import Resolution, in_words, instant
 
 
 def describe(topology: Topology) -> str:
-    """Every node in plan order: its kind and options, where it reads from, and where its rows go.
+    """A topology as text: every node in plan order, with its kind and options, what it reads, and what reads it.
 
     Example:
         >>> source = StreamSource("clicks", topic="clicks")
@@ -94,7 +94,7 @@ def _source(kind: str) -> Callable[[Any], list[str]]:
         told = [f"{kind} of topic {node.topic}", f"key ({', '.join(node.key)})", f"time {node.timestamp}"]
         told += [] if node.deleted is None else [f"deleted where {node.deleted}"]
         told += _reordered(node.reorder) if isinstance(node, TableSource) else []
-        # They may be many, and a box of the picture has an end.
+        # There may be many value fields, and a box of the picture has little room, so they come last.
         return [*told, *_stored(node), *([] if node.value is None else [f"value ({', '.join(node.value)})"])]
 
     return phrases
@@ -188,7 +188,7 @@ def _aggregation(aggregation: Aggregation) -> str:
 
 
 def _by_functions(aggregation: Aggregation) -> list[str]:
-    """What user code computes an aggregate, and of which type it is."""
+    """The user functions that compute an aggregate, and the type of its result."""
     functions = {name: getattr(aggregation, name) for name in ("initializer", "adder", "subtractor", "merger")}
     told = [f"{name} {getattr(by, '__name__', 'function')}" for name, by in functions.items() if by is not None]
     return told if aggregation.schema is None else [*told, f"result {aggregation.schema}"]
@@ -205,7 +205,7 @@ def _key(key: Expr) -> str:
 
 
 def windows_in_words(windows: Windows) -> str:
-    """Windows with their sizes and grace.
+    """Windows in words, with their sizes and grace.
 
     >>> windows_in_words(TimeWindows.of("1 hour").grace("10 minutes"))
     'tumbling windows of 1 hour, grace 10 minutes'

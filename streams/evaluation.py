@@ -1,7 +1,8 @@
 """The operations of expressions on plain Python values: SQL's rules (Spark in ANSI mode), including nulls.
 
-Integers are 64-bit: a result outside is an error, as on Spark. Division gives a double, null for a zero divisor. NaN
-equals itself and is the largest number. Values of different types are compared as one (``streams.operands``).
+Integers have 64 bits: a result that does not fit is an error, as on Spark. Division gives a double (null for a zero
+divisor). NaN equals itself and is the largest number. Values of different types are compared as one common type
+(``streams.operands``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from versioned.errors import RecordError
 
 
 def field_of(row: Mapping[str, Any] | None, name: str) -> Any:
-    """A field of a row; null if the row is.
+    """A field of a row; null if the row is null.
 
     Raises:
         RecordError: the row has no such field.
@@ -38,12 +39,12 @@ def field_of(row: Mapping[str, Any] | None, name: str) -> Any:
 
 
 def as_plain(value: Any) -> Any:
-    """What a user's function returned, as the driver holds it: a mapping becomes a row."""
+    """What a user function returned, as the driver holds it: a mapping becomes a row."""
     return Row(value) if isinstance(value, Mapping) and not isinstance(value, Row) else value
 
 
 def constant(value: Any) -> Any:
-    """A constant as rows hold it: an instant without zone is in UTC."""
+    """A constant as rows hold it: an instant without a zone is in UTC."""
     return as_instant(value) if isinstance(value, datetime) else value
 
 
@@ -84,7 +85,7 @@ def _or(left: Callable[[], Any], right: Callable[[], Any]) -> bool | None:
 
 
 def _case(*args: Callable[[], Any]) -> Any:
-    """Pairs of condition and value, then the value otherwise."""
+    """The value of the first condition that is true; ``args`` are pairs of condition and value, then the default."""
     for condition, value in zip(args[:-1:2], args[1::2], strict=True):
         if _condition(condition()):
             return value()
@@ -186,5 +187,5 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "merge": _merge,
 }
 
-#: Operations that ask for an operand only if the result rests on it; they are given functions that evaluate one.
+#: Operations that evaluate an operand only if the result depends on it; they take operands as functions.
 CHOICES: Final[dict[str, Callable[..., Any]]] = {"and": _and, "or": _or, "case": _case, "coalesce": _coalesce}

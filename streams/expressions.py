@@ -1,8 +1,8 @@
 """Functions of a row that run on both engines: a user's function is traced once, into an expression.
 
-A user's function, such as ``lambda value: value.amount > 10``, is called once, when the plan is built, with symbolic
-rows. What it returns is an expression tree; the Spark engine turns it into a Column (``streams.spark.columns``), the
-test driver evaluates it here, with SQL's rules for null: null in, null out, and three-valued logic.
+A user function such as ``lambda value: value.amount > 10`` is called once with symbolic rows, when the plan is built.
+It returns an expression tree. The Spark engine turns that into a Column (``streams.spark.columns``); the test driver
+evaluates it here by SQL's rules for null: null in, null out, and three-valued logic.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _SYMBOLS: Final = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&", "or": "|",
     "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%",
 }  # fmt: skip
-#: Deeper trees go beyond what Python calls within each other, when they are written out or evaluated.
+#: Writing out or evaluating deeper trees would exceed Python's recursion limit.
 DEEPEST: Final = 128
 
 
 class Expr(Untraced):
-    """A symbolic value. Fields by attribute or ``["name"]``; operators and ``streams.functions`` build trees."""
+    """A symbolic value: fields by attribute or ``["name"]``; operators and ``streams.functions`` build trees."""
 
     __slots__ = ("_args", "_calls_python", "_depth", "_op")
     _op: str
@@ -86,7 +86,7 @@ class Expr(Untraced):
         return Expr("ne", self, as_expr(other))
 
     def __hash__(self) -> int:
-        # A dictionary would look for the expression among its keys, and what it gives be a constant.
+        # A dictionary would look the expression itself up among its keys, and the answer would be a constant.
         raise TypeError(
             f"{self!r} is an expression, which no dictionary or set finds while the plan is built. Use "
             "functions.when(...) to choose by its value, functions.is_in(...) for one of several."
@@ -173,7 +173,7 @@ def _operand(value: Expr) -> str:
 
 
 def as_expr(value: Any) -> Expr:
-    """A value as an expression: a dict becomes a struct, anything else that is no expression a literal."""
+    """A value as an expression: a mapping becomes a struct, anything else that is not an expression a literal."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, Mapping):
@@ -182,10 +182,10 @@ def as_expr(value: Any) -> Expr:
 
 
 def literal(value: Any) -> Expr:
-    """A constant.
+    """A constant as an expression.
 
     Raises:
-        ArgumentError: it is none: a list that holds expressions, a ``when`` without its ``otherwise``, a function.
+        ArgumentError: it is not a constant: a list of expressions, a ``when`` without ``otherwise``, a function.
         ConfigurationError: Spark has no such constant, or none so large.
     """
     if isinstance(value, Unfinished):
@@ -214,11 +214,11 @@ def _has_expr(value: Any) -> bool:
 
 
 def row_expr(expr: Expr, field: str | None = None) -> Expr:
-    """An expression that gives a row: a single value becomes the only field of one, null stays null.
+    """An expression that gives a row: a single value becomes its only field, null stays null.
 
     Args:
-        expr: What a user's function stands for.
-        field: Name of that field; by default the name of the field that the value was read from, else ``value``.
+        expr: The expression that a user function stands for.
+        field: Name of that field; by default the name of the field that the value was read from, or ``value``.
 
     >>> row_expr(trace(lambda value: value.carrier, "value"))
     {carrier: value.carrier}
@@ -237,7 +237,7 @@ def _is_row(expr: Expr) -> bool:
         return names_fields(args[1])
     if op in ("ref", "struct", "row", "merge"):
         return True
-    # A null alone is a tombstone, whatever the row.
+    # A null by itself is a tombstone of any row.
     return any(map(_is_row, args)) if op == "coalesce" else op == "lit" and args[0] is None
 
 
@@ -245,14 +245,14 @@ def trace(function: Callable[..., Any], *names: str) -> Expr:
     """The expression that a function of rows stands for.
 
     Args:
-        function: Takes the last one, two ... of ``names``: a mapper may take ``(value)`` or ``(key, value)``. What
-            has a default keeps it.
+        function: Takes the last one or more of ``names``: a mapper may take ``(value)`` or ``(key, value)``.
+            Arguments with a default keep it.
         names: The rows it may take, in order.
 
     Raises:
-        ConfigurationError: it is no function, or takes more arguments than there are.
-        ArgumentError: what it gives is no expression and no constant, or it compares with None or looks into a list.
-        TypeError: it asks of an expression what Python asks of values, such as whether it is true.
+        ConfigurationError: it is not a function, or takes more arguments than there are rows.
+        ArgumentError: it returns neither an expression nor a constant, compares with None, or looks into a list.
+        TypeError: it uses an expression as only a value can be used, for example in an ``if``.
 
     >>> trace(lambda value: value.amount > 10, "key", "value")
     value.amount > 10
@@ -278,8 +278,8 @@ def evaluate(expr: Expr, bindings: Mapping[str, Any]) -> Any:
     """The value of an expression for plain rows.
 
     Raises:
-        RecordError: a field that the row does not have, values of types that do not go together, or a result that
-            does not fit in 64 bits.
+        RecordError: a field that the row does not have, values whose types do not go together, or a result that does
+            not fit in 64 bits.
 
     >>> evaluate(trace(lambda value: value.amount > 10, "value"), {"value": Row(amount=11)})
     True
@@ -294,7 +294,7 @@ def evaluate(expr: Expr, bindings: Mapping[str, Any]) -> Any:
     if op == "struct":
         return Row(zip(args[0], (evaluate(arg, bindings) for arg in args[1:]), strict=True))  # type: ignore[arg-type]
     if op == "python":
-        # On Spark a function gets what was read from a column, and may change it.
+        # The function may change what it gets, as on Spark, where its arguments were read from a column.
         given = ((own if is_whole(arg) else own_part)(evaluate(arg, bindings)) for arg in args[2:])
         return as_plain(args[0](*given))
     return OPERATIONS[op](*(evaluate(arg, bindings) if isinstance(arg, Expr) else arg for arg in args))
@@ -303,21 +303,21 @@ def evaluate(expr: Expr, bindings: Mapping[str, Any]) -> Any:
 def _asked(choice: Expr, arg: Expr, bindings: Mapping[str, Any]) -> Callable[[], Any]:
     if not choice._calls_python:
         return partial(evaluate, arg, bindings)
-    # Spark calls Python on every row before it chooses, so the user's functions must bear what they get here as well.
+    # Spark calls Python for every row before it chooses, so the functions must cope with the same values here.
     value = evaluate(arg, bindings)
     return lambda: value
 
 
 def is_whole(expr: Expr) -> bool:
-    """Whether an expression is a whole row, such as ``value``, and no part of one."""
+    """Whether an expression is a whole row, such as ``value``, rather than a part of one."""
     return expr._op == "ref"
 
 
 def calls_python(expr: Expr) -> bool:
-    """Whether a plain Python function is called somewhere in it."""
+    """Whether an expression calls a plain Python function anywhere."""
     return expr._calls_python
 
 
 def operation(expr: Expr) -> tuple[str, tuple[Any, ...]]:
-    """The operation and arguments of a node of the tree, for engines that compile it."""
+    """The operation and arguments at the root of an expression, for engines that compile it."""
     return expr._op, expr._args

@@ -25,21 +25,21 @@ from versioned.spec import VersionedTableSpec
 
 Fields = tuple[str, ...] | None
 
-#: The value of a correction: which answer, the how many-th correction of it, the rows, and the table record's ts.
+#: The value of a correction: the answer's place, the number of the correction, both rows, the table record's ts.
 CORRECTION_FIELDS: Final = ("original_scope", "original_seq", "revision", "old", "new", "cause")
 #: What a window adds to a key, in order.
 WINDOW_FIELDS: Final = ("windowStart", "windowEnd")
 WINDOW_START, WINDOW_END = WINDOW_FIELDS
-#: Between which instants a version holds, in its table.
+#: The columns of a versioned table between whose instants a version is valid.
 VERSION_FIELDS: Final = (VersionedTableSpec.valid_from, VersionedTableSpec.valid_to)
-#: The largest ts of a window's records, in its table.
+#: The column of a window store with the largest ts of the window's records.
 MAX_TS: Final = "maxTs"
-#: Which clock closed a window: a field of the final row, if the node may close idle windows.
+#: The field of a final row that says which clock closed its window, if the node may close idle windows.
 CLOSED_BY: Final = "closed_by"
 
 
 def value_fields(node: Node) -> Fields:
-    """The names of a node's value fields, in order; none if they are known only when it runs.
+    """The names of a node's value fields, in order; ``None`` if they are known only when it runs.
 
     >>> from streams.nodes import StreamSource
     >>> value_fields(StreamSource("clicks", topic="clicks", value=("page", "ms")))
@@ -83,7 +83,7 @@ def _of_suppressed(node: Suppress) -> Fields:
 
 
 def expr_fields(expr: Expr, rows: Mapping[str, Node]) -> Fields:
-    """The names of the fields of the row that an expression gives; none if they are known only when it runs.
+    """The names of the fields of the row that an expression gives; ``None`` if they are known only when it runs.
 
     Args:
         expr: The expression.
@@ -105,7 +105,7 @@ def expr_fields(expr: Expr, rows: Mapping[str, Node]) -> Fields:
 
 
 def branches(args: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The values that a ``case`` chooses from: conditions and values in turn, and what is left where none is true."""
+    """The values that a ``case`` chooses from; its arguments are pairs of condition and value, then the default."""
     return (*args[1:-1:2], args[-1])
 
 

@@ -31,9 +31,9 @@ Names = str | tuple[str, ...] | list[str]
 #: A function of a row that gives a key, or the names of the fields that it is made of.
 KeyOrFunction = Names | Function
 
-#: What the DSL's objects are called in messages, by their classes.
+#: What messages call the DSL's objects, by class.
 _CALLED: Final = {"KStream": "stream", "KTable": "table", "GlobalKTable": "global table"}
-#: Options that are often given in the place of a joiner.
+#: Values that are often given in place of a joiner, with the option that takes them.
 _NO_JOINERS: Final = {Joined: "joined=", JoinWindows: "windows=", Materialized: "materialized="}
 
 
@@ -46,9 +46,9 @@ class Graph:
         self._counts: Counter[str] = Counter()
 
     def name(self, kind: str, *given: str | None) -> str:
-        """The first name given, else the kind and its number among its kind.
+        """The first name given, otherwise a new one: the kind and a number.
 
-        Counting by kind keeps the names of other kinds when a node comes or goes (R58).
+        Numbers count within a kind, so that adding or removing a node does not rename nodes of other kinds (R58).
         """
         for name in given:
             if name is not None:
@@ -57,7 +57,7 @@ class Graph:
         return f"{kind}-{self._counts[kind]}"
 
     def add(self, node: _N) -> _N:
-        """Check a node, log what it is warned of, and append it.
+        """Check a node, log its warnings, append it to the plan, and return it.
 
         Raises:
             TopologyError: it can never work.
@@ -71,10 +71,10 @@ class Graph:
 
 
 def store_name(materialized: Materialized | None) -> str | None:
-    """The name given to a store, which names its node as well if nothing else does.
+    """The name given to a store, which also names its node if nothing else does.
 
     Raises:
-        ConfigurationError: it is no store.
+        ConfigurationError: it is not a ``Materialized``.
     """
     if materialized is None:
         return None
@@ -84,13 +84,13 @@ def store_name(materialized: Materialized | None) -> str | None:
 
 
 def called(other: Any) -> str:
-    """What a message calls an object of the DSL, or whatever else was given in its place."""
+    """What messages call an object of the DSL, or whatever was given in its place."""
     kind = _CALLED.get(type(other).__name__)
     return told(other) if kind is None else f"{other.node.name}, a {kind}"
 
 
 def key_columns(given: Names) -> tuple[str, ...]:
-    """The columns or fields of a key, as :func:`columns`; there is at least one."""
+    """The columns or fields of a key, as :func:`columns`, of which there must be at least one."""
     names = columns("key", given)
     if not names:
         raise ConfigurationError(f'key takes at least one name, such as key="id"; got {told(given)}.')
@@ -101,7 +101,7 @@ def columns(option: str, given: Names) -> tuple[str, ...]:
     """The names of columns or fields that an option was given, one or several.
 
     Raises:
-        ConfigurationError: they are no texts, or two of them are one column to Spark.
+        ConfigurationError: they are not texts, or two of them are one column to Spark.
     """
     wanted = f'one name or several, such as {option}="id" or {option}=("id", "day")'
     check_kind(option, given, (str, tuple, list), wanted)
@@ -120,21 +120,21 @@ def value_function(function: FieldOrFunction) -> Expr:
 
 
 def row_function(function: FieldOrFunction, field: str | None = None) -> Expr:
-    """The same, giving a row: a single value becomes its only field."""
+    """As :func:`value_function`, but giving a row: a single value becomes its only field."""
     return row_expr(value_function(function), field)
 
 
 def key_function(function: KeyOrFunction) -> Expr:
-    """A new key: a function, or the names of the value's fields that it is made of."""
+    """A new key as an expression: from a function, or from the names of the value fields that it consists of."""
     if isinstance(function, (tuple, list)):
         return as_expr({name: Expr("ref", "value")[name] for name in key_columns(function)})
     expr = value_function(function)
-    # A computed key has no field to be named after.
+    # A computed key has no field whose name it could take.
     return row_expr(expr, None if operation(expr)[0] == "field" else "key")
 
 
 def predicate_function(function: Function) -> Expr:
-    """A predicate of ``(value)`` or ``(key, value)``."""
+    """A predicate of ``(value)`` or ``(key, value)``, as an expression."""
     return trace(function, "key", "value")
 
 
@@ -146,7 +146,7 @@ def plain_function(function: Function, returns: str) -> Expr:
     """
     rows = Expr("ref", "key"), Expr("ref", "value")
     arguments = row_arguments(function, len(rows)) if callable(function) else ()
-    # Python's own that do not tell are given both.
+    # Built-in functions without a signature get both rows.
     count = len(rows) if arguments is None else len(arguments)
     if not 1 <= count <= len(rows):
         raise ConfigurationError(
@@ -156,10 +156,10 @@ def plain_function(function: Function, returns: str) -> Expr:
 
 
 def joined_value(joiner: Joiner | None, name: str, left: Node, right: Node) -> Expr:
-    """What a joiner stands for; without one, all fields of both sides.
+    """The expression that a joiner stands for; without a joiner, all fields of both sides.
 
     Raises:
-        TopologyError: it is no joiner.
+        TopologyError: it is not a joiner.
     """
     if joiner is not None:
         option = next((option for kind, option in _NO_JOINERS.items() if isinstance(joiner, kind)), None)
@@ -171,14 +171,14 @@ def joined_value(joiner: Joiner | None, name: str, left: Node, right: Node) -> E
 
 
 def _padded(merged: Expr, sides: Mapping[str, Fields]) -> Expr:
-    """The fields of both rows, written out as far as they are known: a missing side then gives nulls under its names.
+    """A merge of two rows with the fields written out, if all are known: a missing side then gives nulls for its own.
 
-    A driver sees no types, so it could not tell the names from the rows.
+    The test driver has no types from which it could learn the names of a missing row's fields.
     """
     parts = [_written_out(part, sides) for part in operation(merged)[1]]
     known = [operation(part) for part in parts]
     names = [name for op, args in known if op == "struct" for name in args[0]]
-    # What both have stays apart, and is refused with the node.
+    # Rows that share a name stay a merge, which the check of the node refuses.
     if any(op != "struct" for op, _ in known) or named_twice(names):
         return merge(*parts)
     return Expr("struct", tuple(names), *(field for _, args in known for field in args[1:]))

@@ -17,7 +17,7 @@ from streams.nodes import (
 
 
 def key_fields(node: Node) -> tuple[str, ...] | None:
-    """The names of a node's key fields, in order; none if they are known only when it runs.
+    """The names of a node's key fields, in order; ``None`` if they are known only when it runs.
 
     >>> from streams.nodes import StreamSource
     >>> key_fields(StreamSource("flights", topic="flights", key=("carrier", "flight")))
@@ -36,12 +36,12 @@ def key_fields(node: Node) -> tuple[str, ...] | None:
 
 
 def group_fields(node: AggregateNode) -> tuple[str, ...] | None:
-    """The names of the fields by which a node groups, in order; none if they are known only when it runs."""
+    """The names of the fields by which a node groups, in order; ``None`` if they are known only when it runs."""
     return mapped_key_fields(node.group_key, node.parents[0])
 
 
 def has_window_key(node: Node) -> bool:
-    """Whether a node's keys have the windows of an aggregate above it, in the fields that the library puts there.
+    """Whether a node's keys have the window fields that an aggregate above it adds, not fields of the same names.
 
     >>> from streams.nodes import StreamSource
     >>> has_window_key(StreamSource("read-again", topic="t", key=("id", "windowStart", "windowEnd")))
@@ -56,10 +56,10 @@ def has_window_key(node: Node) -> bool:
 
 
 def changes_key(node: Node) -> bool:
-    """Whether records leave the node under another key: from there on they share one stream-time scope.
+    """Whether records leave a node under another key: from there on they share one stream-time scope.
 
-    A new key may come from every partition of the source, so its records are put in one order again (Kafka: a
-    repartition topic, here of one partition). A foreign-key join gathers its results from the partitions of its right
+    Records of a new key may come from every partition of the source, so they are put in one order again (Kafka: a
+    repartition topic, here with one partition). A foreign-key join gathers its results from the partitions of its right
     side.
 
     >>> from streams.nodes import StreamSource
@@ -72,7 +72,7 @@ def changes_key(node: Node) -> bool:
 
 
 def mapped_key_fields(expr: Expr | None, parent: Node) -> tuple[str, ...] | None:
-    """The names of the fields of a key that is computed from a node's rows; without an expression of its own key."""
+    """The field names of a key computed from a node's rows; without an expression, those of the node's own key."""
     if expr is None:
         return key_fields(parent)
     op, args = operation(expr)

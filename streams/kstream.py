@@ -276,7 +276,7 @@ class KStream:
         return KStream(self.graph, self.graph.add(node))
 
 
-#: Options of a join beside its name, by what each is for, as messages tell it.
+#: The options of joins besides the name, as messages show them.
 _OPTIONS: Final = {
     "joined": "joined=Joined.with_grace_period(...)",
     "key": "key=, the table's key from this stream's record",

@@ -1,8 +1,9 @@
 """How late records arrive: a histogram with fixed bounds, and the grace that it suggests. Pure.
 
 The bounds are the preferred numbers R10 (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8 and their decimal multiples) from a
-millisecond on, so each is about a quarter above the one before, and histograms of batches, nodes or days can be added
-up. A histogram maps a bound to the number of records that were at most so late, and later than the bound below.
+millisecond on, each about a quarter above the one before. Since they are fixed, histograms of batches, nodes or days
+can be added up. A histogram maps a bound to the number of records that were at most that late, and later than the bound
+below.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from versioned.errors import ConfigurationError
 
 _R10: Final = (100, 125, 160, 200, 250, 315, 400, 500, 630, 800)
 _DECADES: Final = 15
-#: Upper bounds in microseconds; the first holds the records that are not late at all, the last any that can be.
+#: Upper bounds in microseconds: the first is for records that are not late at all, the last for any lateness possible.
 BOUNDS_US: Final[tuple[int, ...]] = (0, *(10 * number * 10**decade for decade in range(_DECADES) for number in _R10))
 #: Units of durations in microseconds, the largest first, and how they are written.
 DURATION_UNITS: Final = (
@@ -34,7 +35,7 @@ Histogram = Mapping[int, int]
 
 @dataclass(frozen=True)
 class SuggestedGrace:
-    """A grace, and what it is good for; ``share`` of the records that were seen came within it."""
+    """A grace within which at least ``share`` of the ``records`` seen came, and that in words."""
 
     grace: timedelta
     share: float
@@ -43,7 +44,7 @@ class SuggestedGrace:
 
 
 def added(histograms: Iterable[Histogram]) -> dict[int, int]:
-    """Several histograms as one, by bound.
+    """The sum of several histograms.
 
     Example:
         >>> added([{0: 3, 1000: 1}, {1000: 2}])
@@ -64,7 +65,7 @@ def suggested_grace(histogram: Histogram, share: float = 0.999) -> SuggestedGrac
         share: Above 0, at most 1.
 
     Raises:
-        ConfigurationError: the share is not one, or the histogram is empty.
+        ConfigurationError: the share is out of range, or the histogram is empty.
 
     Example:
         >>> suggested_grace({0: 9_000, 250_000_000: 995, 86_400_000_000: 5}).text

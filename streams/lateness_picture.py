@@ -1,7 +1,8 @@
 """How late records arrived, as a picture, with the grace that this suggests. Pure.
 
-Each lateness class is a quarter larger than the one before, so columns of equal width form a logarithmic time scale.
-The number of records is drawn logarithmically too: a grace is about one record in a million, which must remain visible.
+Each class of lateness is about a quarter wider than the one before, so columns of equal width are a logarithmic scale
+of time. The number of records is drawn logarithmically too: a grace is about the one record in a million, which must be
+visible.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _WIDEST: Final = 76
 _APART: Final = 84
 _TITLE: Final = "Lateness of records"
 _SECOND_US: Final = 1_000_000
-#: Of so many the next smaller unit is of no interest.
+#: From this number of units on, the next smaller unit is left out.
 _MANY: Final = 100
 
 
 @dataclass(frozen=True)
 class _Classes:
-    """The columns: bounds, numbers, and where things lie."""
+    """The columns of the histogram: bounds, numbers, and positions."""
 
     bounds_us: tuple[int, ...]
     records: tuple[int, ...]
@@ -53,11 +54,11 @@ class _Classes:
         return max(1, math.ceil(math.log10(max(self.records, default=1))))
 
     def right_of(self, place: int) -> float:
-        """Where a class ends."""
+        """The right edge of a class."""
         return _LEFT + (place + 1) * self.column
 
     def y(self, records: int) -> float:
-        """The height of a number; half a decade below 1, so that a single record has a column."""
+        """The vertical position of a number; the scale begins half a decade below 1, to show even a single record."""
         return _TOP + _PLOT * (self.top_power - math.log10(records)) / (self.top_power + 0.5)
 
 
@@ -65,15 +66,15 @@ def lateness_histogram(histogram: Histogram, share: float = 0.999, title: str = 
     """Draw how late records came, and mark the least grace within which ``share`` of them came.
 
     Args:
-        histogram: Records by upper bound of their lateness in microseconds, as ``lateness_classes`` reads them.
+        histogram: Records by upper bound of their lateness in microseconds, as ``lateness_classes`` returns them.
         share: Above 0, at most 1.
-        title: What is written above.
+        title: The heading.
 
     Returns:
-        The picture; an empty histogram gives one that says so. Its table has every class with the share within it.
+        The picture, whose table has every class with the share within it; an empty histogram gives one that says so.
 
     Raises:
-        ConfigurationError: the share is not one.
+        ConfigurationError: the share is out of range.
 
     Example:
         >>> picture = lateness_histogram({0: 9_000, 250_000_000: 995, 86_400_000_000: 5})
@@ -81,7 +82,7 @@ def lateness_histogram(histogram: Histogram, share: float = 0.999, title: str = 
         True
     """
     counted = {bound_us: records for bound_us, records in sorted(histogram.items()) if records > 0}
-    # Checks the share of an empty histogram too.
+    # Check the share even if the histogram is empty.
     suggested = suggested_grace(counted or {0: 1}, share)
     if not counted:
         return Picture(title, _WIDTH, 96, headline(title, ["no records"]))
@@ -95,7 +96,7 @@ def lateness_histogram(histogram: Histogram, share: float = 0.999, title: str = 
 
 
 def _bounds(counted: Sequence[int]) -> tuple[int, ...]:
-    """On time, then every class from the least late to the latest, empty ones too, or the scale would jump."""
+    """The bounds to draw: on time, then every class from the least late to the latest, with empty ones in between."""
     late = [us for us in counted if us > 0]
     between = {us for us in BOUNDS_US if late and late[0] <= us <= late[-1]}
     return (0, *sorted(between | set(late)))
@@ -153,7 +154,7 @@ def _late(bound_us: int) -> str:
 
 
 def _short(bound_us: int) -> str:
-    """In one or two units, for the scale; exact durations are too long for it.
+    """A duration in one or two units for the scale, where exact durations would be too long.
 
     >>> _short(160_000_000), _short(5_000_000_000), _short(6_300)
     ('2 min 40 s', '1 h 23 min', '6.3 ms')
@@ -173,5 +174,5 @@ def _short(bound_us: int) -> str:
 
 
 def _percent(part: int, total: int) -> str:
-    """Rounded down: all is all, and 99.9999 is not."""
+    """A share in percent, rounded down so that only all records are 100 %."""
     return f"{math.floor(Fraction(part, total) * 1_000_000) / 10_000:g} %"

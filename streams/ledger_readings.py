@@ -1,7 +1,7 @@
 """What the batches of an application reported about lateness and buffers, read from plain rows. Pure.
 
-The rows are those of the ledger table as Spark collects them, the same rows as mappings, or the ``BatchReport`` values
-passed to ``on_batch``: each has ``batch_id``, ``clock`` and ``counts`` (``<node>.<what>`` -> number).
+The rows are those of the ledger table as Spark collects them, the same as mappings, or the ``BatchReport`` values that
+``on_batch`` is called with: each has ``batch_id``, ``clock`` and ``counts`` (``<node>.<what>`` -> number).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BufferReading:
 
 
 def lateness_classes(rows: Iterable[Any], node: str) -> dict[int, int]:
-    """The lateness of a node's records over all batches (they were run with ``metrics_level="debug"``).
+    """The lateness of a node's records over all batches, if they were run with ``metrics_level="debug"``.
 
     Args:
         rows: Rows of the ledger, or batch reports.

@@ -28,7 +28,7 @@ _TASK: Final = "0_0"
 
 @dataclass(frozen=True)
 class MetricName:
-    """A metric's name and what is fixed about it; ``kind`` decides group and tags."""
+    """A metric's name and its fixed properties; ``kind`` determines its group and tags."""
 
     name: str
     level: Level
@@ -58,7 +58,7 @@ KIP_328: Final = (
     *_gauge("intermediate-result-suppression-overtime", "INFO", "node", "overtime", ("min", "avg")),
 )
 
-#: What KIP-328 presupposes, and the counts of this library's own.
+#: Metrics that KIP-328 presupposes, and this library's own.
 OTHERS: Final = (
     *_counter("skipped-records", "INFO", "node", "skipped"),
     *_counter("dropped-records", "INFO", "node", "dropped"),
@@ -69,7 +69,7 @@ OTHERS: Final = (
 CATALOGUE: Final = (*KIP_328, *OTHERS)
 
 
-#: What the nodes of the test driver count: the counts of the catalogue, and others that have no metric.
+#: The counters of nodes in the test driver: those of the catalogue, and some that have no metric.
 COUNTERS: Final = frozenset(
     {"input", "accepted", "match", "no_match", "tombstone", "expired_lookup"}
     | {metric.source.partition(":")[2] for metric in CATALOGUE if metric.source.startswith("total:")}
@@ -88,14 +88,14 @@ class MetricValue:
 
 
 def window_store_type(node: Node) -> str | None:
-    """What its store of windows is called in the metrics of a node; None if it keeps none."""
+    """The type of a node's window store in its metrics, ``window`` or ``session``; None if it has no such store."""
     if not isinstance(node, WindowedAggregate):
         return None
     return "session" if isinstance(node.windows, SessionWindows) else "window"
 
 
 class _Gauge:
-    """Current, least, largest and mean of a series."""
+    """The current, least, largest and mean value of a series."""
 
     def __init__(self) -> None:
         self._sum = 0
@@ -123,8 +123,8 @@ class NodeMetrics:
     Args:
         node: The node's name, tag ``processor-node-id``.
         store: Name of its state table or buffer; the node's name if not given.
-        store_type: ``window`` or ``session``: part of a state metric's group and tag. None = it has no store of
-            windows: then it has no state metrics.
+        store_type: ``window`` or ``session``: part of a state metric's group and tag. None = no window store, and so no
+            state metrics.
         client_id: The application.
 
     Example:
@@ -150,7 +150,7 @@ class NodeMetrics:
     def resume(
         self, counters: Mapping[str, int], reported_at_us: int | None, gauges: Mapping[str, Mapping[str, float | None]]
     ) -> None:
-        """Go on from counts and gauges that were kept elsewhere, as of the last report.
+        """Continue from counts and gauges that were kept elsewhere, as of the last report.
 
         Args:
             counters: Counts so far.
@@ -168,11 +168,11 @@ class NodeMetrics:
             self.counters[counter] += n
 
     def observe_lateness(self, lateness_us: int) -> None:
-        """One record reached the node so far behind stream time; every valid record is observed (R63)."""
+        """Sample how far behind stream time a record reached the node; called for every valid record (R63)."""
         self._gauges["lateness"].sample(lateness_us)
 
     def observe_buffer(self, size: int, records: int) -> None:
-        """The buffer's bytes and rows after a record or a tick."""
+        """Sample the buffer's bytes and rows after a record or a tick."""
         self._gauges["size"].sample(size)
         self._gauges["count"].sample(records)
 
@@ -210,7 +210,7 @@ class NodeMetrics:
         if lateness is None or (source == "overtime" and self.wait_us is None):
             return None
         if source == "overtime" and self.wait_us is not None:
-            # KIP-328's own formula: how much longer the wait is than the lateness that was seen.
+            # KIP-328's own formula: how much longer the wait is than the lateness observed.
             return (self.wait_us - lateness) / _US_PER_MS
         return lateness / _US_PER_MS
 

@@ -78,10 +78,11 @@ AggregationKind = Literal["count", "sum", "avg", "min", "max", "reduce", "aggreg
 class Aggregation:
     """What an aggregate computes.
 
-    ``kind`` is ``count sum avg min max`` (built in, over ``value``), ``reduce`` or ``aggregate`` (user code).
-    For ``reduce``: ``adder`` / ``subtractor`` are ``(aggregate, value) -> aggregate``. For ``aggregate`` they are
-    ``(key, value, aggregate) -> aggregate`` over plain rows, ``initializer`` gives the start and, for session
-    windows, ``merger`` is ``(key, left, right) -> aggregate``.
+    ``kind`` is ``count``, ``sum``, ``avg``, ``min`` or ``max`` (built in, over ``value``), or ``reduce`` or
+    ``aggregate`` (user code, over plain rows). For ``reduce``, ``adder`` and ``subtractor`` are
+    ``(aggregate, value) -> aggregate``. For ``aggregate`` they are ``(key, value, aggregate) -> aggregate``,
+    ``initializer`` gives the first aggregate and, for session windows, ``merger`` is
+    ``(key, left, right) -> aggregate``.
     """
 
     kind: AggregationKind
@@ -131,7 +132,7 @@ class _TableNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class _SourceNode(Node):
-    """What reads a topic. ``key``, ``timestamp`` and ``value`` name the input's columns.
+    """A node that reads a topic. ``key``, ``timestamp`` and ``value`` name the input's columns.
 
     ``deleted`` names a boolean column that is true for records whose value is null.
     """
@@ -164,7 +165,7 @@ class GlobalTableSource(_SourceNode, _TableNode):
     materialized: Materialized | None = None
 
 
-#: What reads a topic.
+#: The nodes that read a topic.
 SourceNode = StreamSource | TableSource | GlobalTableSource
 SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
 
@@ -213,7 +214,7 @@ class ToTable(_TableNode):
 
 @dataclass(frozen=True, eq=False)
 class StreamTableJoin(Node):
-    """parents = (stream, table)."""
+    """A stream-table join; parents = (stream, table)."""
 
     kind: JoinKind
     joiner: Expr
@@ -225,12 +226,12 @@ class StreamTableJoin(Node):
 
 @dataclass(frozen=True, eq=False)
 class CorrectionFeed(Node):
-    """parents = (stream-table join, its table): answers of the join that a late table change altered."""
+    """The results of a stream-table join that a late table change altered; parents = (the join, its table)."""
 
 
 @dataclass(frozen=True, eq=False)
 class StreamGlobalTableJoin(Node):
-    """parents = (stream, global table); ``key_mapper`` gives the table's key."""
+    """A join with a global table, whose key ``key_mapper`` gives; parents = (stream, global table)."""
 
     kind: JoinKind
     key_mapper: Expr
@@ -242,7 +243,7 @@ class StreamGlobalTableJoin(Node):
 
 @dataclass(frozen=True, eq=False)
 class StreamStreamJoin(Node):
-    """parents = (left, right)."""
+    """A windowed join of two streams; parents = (left, right)."""
 
     kind: JoinKind
     windows: JoinWindows
@@ -254,7 +255,7 @@ class StreamStreamJoin(Node):
 
 @dataclass(frozen=True, eq=False)
 class TableTableJoin(_TableNode):
-    """parents = (left, right), on the primary key."""
+    """A join of two tables on the primary key; parents = (left, right)."""
 
     kind: JoinKind
     joiner: Expr
@@ -268,7 +269,7 @@ class TableTableJoin(_TableNode):
 
 @dataclass(frozen=True, eq=False)
 class ForeignKeyJoin(_TableNode):
-    """parents = (left, right); ``foreign_key`` maps the left value to the right key."""
+    """A join of two tables where ``foreign_key`` maps the left value to the right key; parents = (left, right)."""
 
     kind: JoinKind
     foreign_key: Expr
@@ -304,7 +305,7 @@ class WindowedAggregate(_TableNode):
 
 @dataclass(frozen=True, eq=False)
 class TableAggregate(_TableNode):
-    """An aggregate of a table: remove the old value's part, add the new one's. ``group_value`` maps the value."""
+    """An aggregate of a table: it removes the old value and adds the new one, each mapped by ``group_value``."""
 
     aggregation: Aggregation = Aggregation("count")
     group_key: Expr | None = None
@@ -319,7 +320,7 @@ class Suppress(_TableNode):
 
 @dataclass(frozen=True, eq=False)
 class ChangelogSink(Node):
-    """Append every change (or the net one per key and batch) to the table ``name``."""
+    """A sink that appends every change (or the net one per key and batch) to the table ``name``."""
 
     emit: Emit = "every"
 
@@ -333,7 +334,7 @@ class ChangelogSink(Node):
 
 @dataclass(frozen=True, eq=False)
 class TableSink(Node):
-    """Keep the latest state per key in the table ``name`` (upsert; a tombstone deletes)."""
+    """A sink that keeps the latest state per key in the table ``name`` (upsert; a tombstone deletes)."""
 
     @property
     def output(self) -> Output:
@@ -343,10 +344,10 @@ class TableSink(Node):
 #: Tables that keep the keys of the table they are made from, and its versions unless they are stored otherwise.
 ViewNode = TableFilter | TableMapValues
 VIEWS: Final = (TableFilter, TableMapValues)
-#: What brings two sides together.
+#: The nodes that join two sides.
 JoinNode = StreamTableJoin | StreamGlobalTableJoin | StreamStreamJoin | TableTableJoin | ForeignKeyJoin
 JOINS: Final = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJoin, ForeignKeyJoin)
-#: What adds up records by key.
+#: The nodes that aggregate records by key.
 AggregateNode = StreamAggregate | WindowedAggregate | TableAggregate
 AGGREGATES: Final = (StreamAggregate, WindowedAggregate, TableAggregate)
 
@@ -358,10 +359,10 @@ def materialized_of(node: Node) -> Materialized | None:
 
 
 def takes_late(node: Node) -> bool:
-    """Whether a record is accepted though something of it is counted as late.
+    """Whether a node accepts a record even if the record or one of its results is counted as late.
 
-    A join of two streams holds a late record all the same; and where one record may give several results, a store with
-    versions may refuse some of them.
+    A join of two streams holds late records too. The other such nodes may give several results for one record, of which
+    a versioned store may refuse some.
     """
     is_complete = isinstance(node, TableTableJoin) and node.history == "complete"
     return isinstance(node, (StreamStreamJoin, ForeignKeyJoin, TableAggregate)) or is_complete
@@ -370,7 +371,7 @@ def takes_late(node: Node) -> bool:
 def drops_expired(node: Node) -> bool:
     """Whether a record whose look-up is older than the table's history is put aside instead of accepted.
 
-    With grace a record is accepted as it comes to wait, so it is put aside later and counted once.
+    With grace, a record is accepted when it begins to wait. It is put aside later and still counted only once.
     """
     if not isinstance(node, StreamTableJoin):
         return False
@@ -425,10 +426,10 @@ class Topology:
 
 
 def check_plan(option: str, given: object) -> None:
-    """Refuse what is no plan, such as a builder of one.
+    """Refuse anything that is not a plan, such as the builder of one.
 
     Raises:
-        ConfigurationError: telling what gives a plan.
+        ConfigurationError: it is not a plan; the message says what gives one.
     """
     check_kind(option, given, Topology, "the plan that StreamsBuilder.build() gives; call .build()")
 

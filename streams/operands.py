@@ -1,6 +1,7 @@
 """Brings two values of different types to one type, as Spark in ANSI mode compares them and computes with them.
 
-A number beside a double is a double; a text is read as what stands beside it; a date is its midnight beside an instant.
+Beside a double, a number becomes a double. A text is read as the type of the other value. Beside an instant, a date
+becomes its midnight.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from streams.rows import frozen
 from streams.time_texts import as_instant
 from versioned.errors import RecordError
 
-#: The first that fits: a boolean is an integer in Python, an instant a date.
+#: The first that fits counts: in Python, a boolean is an integer and an instant is a date.
 _KINDS: Final[tuple[tuple[str, type | tuple[type, ...]], ...]] = (
     ("text", str),
     ("boolean", bool),
@@ -53,15 +54,15 @@ _AS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def kind_of(value: Any) -> str:
-    """The type of a value, as an expression has it; ``row`` for all that has parts."""
+    """The type of a value as expressions call it; ``row`` for everything that has parts."""
     return next((kind for kind, types in _KINDS if isinstance(value, types)), "row")
 
 
 def alike(left: Any, right: Any) -> tuple[Any, Any]:
-    """Both as the type that is common to them.
+    """Both values as their common type.
 
     Raises:
-        RecordError: they have none, or a text is no value of it.
+        RecordError: they have none, or a text is not a value of it.
     """
     if type(left) is type(right) and not isinstance(left, datetime):
         return left, right
@@ -82,10 +83,10 @@ def _as(kind: str, value: Any) -> Any:
 
 
 def compare(left: Any, right: Any) -> int:
-    """Below zero if the left is smaller, above if it is larger. NaN equals itself and is the largest number.
+    """Negative if the left value is smaller, positive if it is larger. NaN equals itself and is the largest number.
 
     Raises:
-        RecordError: as :func:`alike`; or they have no order.
+        RecordError: as :func:`alike`, or the values have no order.
     """
     left, right = alike(left, right)
     if isinstance(left, float) and (math.isnan(left) or math.isnan(right)):
@@ -99,7 +100,7 @@ def compare(left: Any, right: Any) -> int:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether both are equal.
+    """Whether both values are equal.
 
     Raises:
         RecordError: as :func:`alike`.
@@ -108,6 +109,6 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, float) and math.isnan(left):
         return math.isnan(right)
     if kind_of(left) == "row":
-        # A struct is a row, or a dictionary where a test or a function of the user has made it so.
+        # A struct is a row, or a dictionary if a test or a user function made it.
         left, right = frozen(left), frozen(right)
     return bool(left == right)

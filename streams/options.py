@@ -194,9 +194,9 @@ _Given = ParamSpec("_Given")
 
 
 class _OfClassToo(Generic[_Given]):
-    """A method that the class has as well: there it goes by the default options.
+    """A method that can also be called on the class, where it starts from the default options.
 
-    Kafka's is a method of an object. As a class method it would forget the options of the object that it is called on.
+    In Kafka it is a method of an object. As a class method it would forget the options of the object it is called on.
     """
 
     def __init__(self, method: Callable[Concatenate[Joined, _Given], Joined]) -> None:

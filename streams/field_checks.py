@@ -47,27 +47,27 @@ from versioned.errors import TopologyError
 from versioned.given import near
 from versioned.identifiers import is_column, named_twice
 
-#: What keeps no records; views of tables may be stored.
+#: Nodes that keep no records, except for views of tables that are stored.
 _PASSING: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFilter, TableMapValues)
-#: What a table of waiting records, or of answers, has beside the key.
+#: The columns beside the key in tables of waiting records, and of answers.
 HELD: Final = ("value", "ts", "deadline")
 SUPPRESSED: Final = (*HELD, "bufferTime", "arrivedAt", "size")
 PAIRED: Final = ("side", "left", "right", "ts", "matched", "padded")
 ANSWERED: Final = ("value", "ts", "found", "revision")
-#: What has the fields of its values as columns of a table.
+#: Nodes whose value fields are columns of a table.
 _STORING: Final = (*AGGREGATES, ToTable, TableSink)
 
-#: What holds key and value as columns of one table, as all do that are stored.
+#: Nodes that hold key and value as columns of one table, as all stored ones do.
 _SIDE_BY_SIDE: Final = (*AGGREGATES, ToTable, TableSource)
 
-#: What a function sees: the fields of each of its rows, as far as the plan tells.
+#: The fields of each row that a function sees, as far as the plan tells.
 _Rows = Mapping[str, Fields]
 
 
 def check_read(nodes: Iterable[Node], values: Mapping[str, tuple[str, ...]]) -> None:
-    """As :func:`check_fields` of each node, once the values of sources are known, of which the plan may tell nothing.
+    """Check each node as :func:`check_fields` does, once the value fields of sources are known.
 
-    Fields are found whatever their case, as Spark does.
+    The plan itself need not list them. Fields are found whatever their case, as on Spark.
 
     Args:
         nodes: A plan, in its order.
@@ -83,21 +83,21 @@ def check_read(nodes: Iterable[Node], values: Mapping[str, tuple[str, ...]]) -> 
 
 
 def _knowing(node: Node, parents: tuple[Node, ...], values: Mapping[str, tuple[str, ...]]) -> Node:
-    """A node below parents that may know more of their values."""
+    """A node with parents whose value fields may be known better; a source with its own."""
     if isinstance(node, SOURCES):
         return replace(node, value=values.get(node.name, node.value))
     return node if parents == node.parents else replace(node, parents=parents)
 
 
 def check_fields(node: Node, *, any_case: bool = False) -> None:
-    """Refuse a field that none of the rows has which a node's functions see, and two that Spark takes for one.
+    """Refuse a field that the row does not have from which a node's functions read it, and two fields of one name.
 
-    Two of one name are also those that both rows have which a join puts together. Rows of which one is chosen have the
-    same fields.
+    Names are one whatever their case, as on Spark. Rows that are merged must not share a name, and rows of which one is
+    chosen must have the same fields.
 
     Args:
         node: The node.
-        any_case: Whether a field may be named in another case than it has.
+        any_case: Whether fields are found whatever their case.
 
     Raises:
         TopologyError: with the field, what was probably meant, and the fields that there are.
@@ -117,7 +117,7 @@ def check_fields(node: Node, *, any_case: bool = False) -> None:
 
 
 def _check_merged(node: Node, expr: Expr | None, rows: _Rows) -> None:
-    """Refuse rows that are put together and share a name, as far as their fields are known."""
+    """Refuse to merge rows that share a name, as far as their fields are known."""
     for op, args in operations_of(expr):
         if op != "merge":
             continue
@@ -130,7 +130,7 @@ def _check_merged(node: Node, expr: Expr | None, rows: _Rows) -> None:
 
 
 def _check_chosen(node: Node, expr: Expr | None, rows: _Rows) -> None:
-    """Refuse rows of other fields to choose from, which have no type in common, as far as their fields are known."""
+    """Refuse to choose from rows with different fields, which have no common type, as far as their fields are known."""
     for op, args in operations_of(expr):
         if op not in ("case", "coalesce"):
             continue
@@ -158,7 +158,7 @@ def _row_fields(row: Expr, rows: _Rows) -> Fields:
 
 
 def _row_read(row: Expr) -> str | None:
-    """The row that an expression is, or whose fields alone it has."""
+    """The row that an expression is, or the only row whose fields it reads."""
     op, args = operation(row)
     if op == "ref":
         return str(args[0])
@@ -171,7 +171,7 @@ def _is_among(name: str, fields: Sequence[str]) -> bool:
 
 
 def no_field(row: str, name: str, rows: _Rows) -> str:
-    """What to tell of a field that a row does not have.
+    """The message about a field that a row does not have.
 
     >>> no_field("value", "amont", {"value": ("amount",)})
     'value has no field "amont"; did you mean "amount"? It has: amount'
@@ -186,10 +186,10 @@ def no_field(row: str, name: str, rows: _Rows) -> str:
 
 
 def check_names(node: Node) -> None:
-    """Refuse fields of keys and values that no column can be called, where they become columns of a table.
+    """Refuse names of key and value fields that no column can have, where they become columns of a table.
 
-    In a stream that is only filtered and mapped they may have any names. A changelog takes columns of a source as they
-    are called there: nothing is found by them.
+    In a stream that is only filtered and mapped, fields may have any names. A changelog takes over the names of source
+    columns, since nothing is looked up by them.
 
     Raises:
         TopologyError: with the fields.
@@ -205,9 +205,10 @@ def check_names(node: Node) -> None:
 
 
 def check_apart(node: Node) -> None:
-    """Refuse a table that would hold a field twice, in its key and in its value, or beside a column of the library's.
+    """Refuse a table that would have a column twice: in key and value, or beside a column of the library's own.
 
-    So is one in which records wait. Only tables on Spark do so; the test driver holds keys and values apart.
+    The same holds for tables in which records wait. It matters on Spark only; the test driver keeps keys and values
+    apart.
 
     Raises:
         TopologyError: with the fields.
@@ -230,7 +231,7 @@ def check_apart(node: Node) -> None:
 
 
 def _check_waiting(node: Node) -> None:
-    """Refuse a key with a field that is called as a column which a table of waiting records has beside it."""
+    """Refuse a key field that is called like a column which a table of waiting records has beside the key."""
     beside = {name.lower() for name in _waiting_columns(node)}
     twice = [name for name in key_fields(node) or () if name.lower() in beside]
     if twice:
@@ -258,7 +259,7 @@ def _stored_values(node: Node) -> tuple[str, ...]:
         return value_fields(node) or ()
     kind, schema, output = node.aggregation.kind, node.aggregation.schema, node.aggregation.output
     if isinstance(node, WindowedAggregate) and kind == "avg":
-        return ()  # kept as a sum and a number, under names of the library's
+        return ()  # It is stored as a sum and a count, under names of the library's own.
     return value_fields(node) or ((output,) if kind == "aggregate" and schema is None else ())
 
 
@@ -271,7 +272,7 @@ def _own_columns(node: Node) -> tuple[str, ...]:
 
 
 def check_joined_keys(node: Node) -> None:
-    """Refuse a join whose sides have keys of other lengths, or of the same fields in another order.
+    """Refuse a join whose sides have keys of different lengths, or of the same fields in another order.
 
     Raises:
         TopologyError: with the keys of both sides.
@@ -291,7 +292,7 @@ def check_joined_keys(node: Node) -> None:
 
 
 def key_fault(names: Sequence[str], others: Sequence[str]) -> str | None:
-    """Why a key of these fields cannot be matched with one of others; none if it can.
+    """Why a key of these fields cannot be matched with one of the others; ``None`` if it can.
 
     >>> key_fault(("a", "b"), ("c", "d"))
     >>> key_fault(("a",), ("c", "d"))
@@ -318,9 +319,9 @@ def _looked_up(node: Node) -> Fields:
 
 
 def _in_tables(node: Node) -> Iterator[tuple[str, Fields]]:
-    """The fields that become columns: of the keys by which a node finds or stores something, of values it stores."""
+    """The fields that become columns: those of keys by which a node finds or stores rows, and of values it stores."""
     stored = materialized_of(node) is not None
-    # The columns of a source are there already: whether they do is told at its start.
+    # The columns of a source exist already; whether their names are valid is checked when it starts.
     if isinstance(node, SOURCES) or (isinstance(node, _PASSING) and not stored):
         return
     if isinstance(node, ChangelogSink):

@@ -24,7 +24,7 @@ _CHARACTERS: Final = 33
 _LONGEST: Final = 5
 _LANE: Final = 12
 
-#: Fill and border: what a box is can be told from its colour and, without colour, from its legend and its first line.
+#: Fill and border of a box, whose role can be seen from its colour and the legend; without colour, from its first line.
 _COLOURS: Final = {
     "source stream": ("#e8f0fe", "#3367d6"),
     "stream": ("#f6f7f9", "#70757a"),
@@ -71,7 +71,7 @@ def to_svg(topology: Topology) -> str:
 
 
 def topology_picture(topology: Topology) -> Picture:
-    """The same graph as a picture, which notebooks show and which can be saved as a page; its table tells the nodes.
+    """The graph as a picture that notebooks show and that can be saved as a page; its table lists the nodes.
 
     Example:
         >>> topology_picture(Topology((StreamSource("clicks", topic="clicks"),))).rows[0][0]
@@ -91,7 +91,7 @@ def topology_picture(topology: Topology) -> Picture:
 
 
 def role_of(node: Node) -> str:
-    """What a box stands for: one of the legend's words, such as ``versioned table``."""
+    """The role of a node, in the words of the legend, such as ``versioned table``."""
     if node.output is Output.NOTHING:
         return "sink"
     if node.output is Output.TABLE:
@@ -112,7 +112,7 @@ def _layout(topology: Topology) -> dict[Node | _Lane, _Box]:
     boxes: dict[Node | _Lane, _Box] = {}
     for number, column in enumerate(columns):
         y = _MARGIN
-        # Sources have no place that they would like, and keep the order of the plan.
+        # Sources prefer no position, so they keep the order of the plan.
         for item in sorted(column, key=lambda item: _wanted(item, boxes)):
             lines = tuple(_wrapped(what_it_is(item))) if isinstance(item, Node) else ()
             height = _TITLE + _LINE * len(lines) + 10 if isinstance(item, Node) else _LANE
@@ -141,9 +141,9 @@ def _columns(topology: Topology) -> dict[Node, int]:
 
 
 def _wanted(item: Node | _Lane, boxes: Mapping[Node | _Lane, _Box]) -> int:
-    """Where an item would like its middle: beside what leads to it."""
+    """The preferred height of an item's middle: level with what leads to it, 0 if nothing does."""
     ways = [(item.child, item.parent)] if isinstance(item, _Lane) else [(item, parent) for parent in item.parents]
-    # Only what lies further left is placed already.
+    # Only items further left have been placed.
     before = [
         [stop for stop in _stops(node, parent, boxes) if stop in boxes and stop is not item] for node, parent in ways
     ]

@@ -1,8 +1,8 @@
 """Finds what can never work in a plan, before anything runs.
 
-Every refusal is a :class:`~versioned.errors.TopologyError` with the rule and the node. The checks of a node
-(``streams.plan_facts``) depend on its ancestors only, so they run as soon as it is added; names are checked when the
-whole plan is known.
+Every refusal is a :class:`~versioned.errors.TopologyError` with the rule and the node. The facts about a node
+(``streams.plan_facts``) depend on its ancestors only, so it is checked as soon as it is added. Whether names are unique
+is checked once the whole plan is known.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ from versioned.durations import Resolution, duration_us, in_words
 from versioned.errors import TopologyError
 
 _LOG: Final = logging.getLogger(__name__)
-#: As Kafka has it: no folder that lies elsewhere, nor inside another table's.
+#: Kafka's rule: with such a name, a table's folder cannot lie elsewhere or inside another table's.
 _LEGAL_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
 _NAME: Final = "a name has 1 to 200 letters, digits, dots, dashes or underscores, and not only one or two dots"
-#: In lower case: Spark takes names for one whatever their case.
+#: In lower case, since Spark ignores the case of names.
 _WINDOW_FIELDS: Final = frozenset(name.lower() for name in WINDOW_FIELDS)
 
 
@@ -82,7 +82,7 @@ def check_node(node: Node) -> None:
 
 
 def tell_of(node: Node) -> None:
-    """Log what works in a node otherwise than it may seem; once, as it comes into a plan."""
+    """Log what may work differently in a node than expected; called once, when it is added to a plan."""
     materialized = materialized_of(node)
     if materialized is not None and materialized.retention is not None and not isinstance(node, WindowedAggregate):
         _LOG.info("%s: retention %s is ignored; it is for window stores only [R18]", node.name, materialized.retention)
@@ -91,7 +91,7 @@ def tell_of(node: Node) -> None:
 
 
 def check_plan(nodes: Iterable[Node]) -> None:
-    """Refuse a plan: a node that can never work, an unknown parent, or a name given twice.
+    """Refuse a plan with a node that can never work, an unknown parent, or a name given twice.
 
     Raises:
         TopologyError: with the rule and the node.
@@ -127,7 +127,7 @@ def check_parents(node: Node, known: set[Node]) -> None:
 
 
 def _warn_of_mixed_sides(node: Node) -> None:
-    """A result whose one side knows no past should not be read as one that does."""
+    """Warn if only one side of a versioned join has versions: its result is not a true history."""
     plain = side_without_versions(node)
     if plain is not None:
         _LOG.warning(
@@ -138,7 +138,7 @@ def _warn_of_mixed_sides(node: Node) -> None:
 
 
 def _warn_of_one_table(node: Node) -> None:
-    """A result that outlives the row that it was made of should not come as a surprise."""
+    """Warn if a join has one table on both sides: its results may outlive the rows that they were made of."""
     table = table_on_both_sides(node)
     if table is not None:
         _LOG.warning(
@@ -168,7 +168,7 @@ def _check_table_name(node: str, name: str, what: str, way: str) -> None:
 
 
 def _check_without_versions(node: Node, stored: Materialized) -> None:
-    """What only a table with versions does, or one with windows."""
+    """Refuse options that have an effect only in a table with versions, or in one with windows."""
     is_windowed = isinstance(node, WindowedAggregate)
     asked = {
         "system_history": stored.system_history,
@@ -244,7 +244,7 @@ def _refuse_final_results(node: Suppress, parent: Node) -> NoReturn:
 
 
 def _joined_windows(node: Node) -> list[str]:
-    """The windowed aggregates whose keys meet in a join; none for a table that is no such join, nor a view of one."""
+    """The windowed aggregates that a table joins, if it is a table-table join or a view of one; otherwise none."""
     if isinstance(node, (*VIEWS, Suppress)):
         return _joined_windows(node.parents[0])
     if not isinstance(node, TableTableJoin):
@@ -364,7 +364,7 @@ def _check_merger(node: StreamAggregate | WindowedAggregate) -> None:
 
 
 def _check_group_of_windows(node: WindowedAggregate) -> None:
-    """A group that has a window already would have two of one name, of which one is lost."""
+    """Refuse a group key that has window fields already: of two fields with one name, one would be lost."""
     group = group_fields(node) or ()
     taken = [name for name in group if name.lower() in _WINDOW_FIELDS]
     if taken:

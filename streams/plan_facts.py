@@ -1,6 +1,6 @@
 """What follows from a node's ancestors: whether its table is versioned, the windows of its keys and their retention.
 
-Nothing depends on what follows the node (R137), so all of it is known as soon as the node is added.
+None of it depends on what follows the node (R137), so all of it is known as soon as the node is added.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DAY_US: Final = 86_400_000_000
 
 
 def is_versioned(node: Node) -> bool:
-    """Whether a node's table is versioned, from its ancestors only (KIP-914; R127-R137).
+    """Whether a node's table is versioned, judged by its ancestors only (KIP-914; R127-R137).
 
     A table is versioned if it is stored so; filters and mappers that are not stored inherit it. Aggregates, joins and
     ``to_table`` are not, unless given a versioned store.
@@ -40,7 +40,7 @@ def is_versioned(node: Node) -> bool:
 
 
 def history_retention_of(node: Node) -> timedelta | None:
-    """How far back look-ups in a node's table reach; none if it is not versioned."""
+    """How far back look-ups in a node's table reach; ``None`` if it is not versioned."""
     materialized = materialized_of(node)
     if materialized is not None:
         return materialized.history_retention
@@ -48,9 +48,10 @@ def history_retention_of(node: Node) -> timedelta | None:
 
 
 def tells_older_results(node: Node) -> bool:
-    """Whether a table's changes may be of results older than the latest, told again after newer ones (R150).
+    """Whether a table may emit changes of older results after those of newer ones (R150).
 
-    A join with complete history does so, and what filters or maps it. A store without versions keeps the latest only.
+    A join with complete history does so, and so do its filters and mappers. A store without versions keeps only the
+    latest result.
     """
     if isinstance(node, TableTableJoin):
         return node.history == "complete"
@@ -58,16 +59,16 @@ def tells_older_results(node: Node) -> bool:
 
 
 def taken_of_rows(node: TableAggregate) -> str:
-    """A digest of what an aggregate of a table takes of a row: what it has added of a former one it must take away.
+    """A digest of what an aggregate of a table takes from a row, since it must remove from a row what it once added.
 
-    It is of the aggregate's own expressions, and of the filters and mappers between it and the nearest table that is no
-    such view: that one tells what a row was. Functions of Python go by their names, so what they do may change.
+    It covers the aggregate's own expressions, and the filters and mappers without a store between it and the nearest
+    other table, which knows what a row was. Python functions count by their names only, so what they do may change.
 
     >>> from streams.nodes import TableSource
     >>> taken_of_rows(TableAggregate("totals", (TableSource("orders"),)))[:8]
     'a502ee9f'
     """
-    # Tables keep it: another text, also of the same plan, would be refused.
+    # The digest is kept with tables: a different one would be refused, even for the same plan.
     steps = [("of", node.aggregation.value), ("by", node.group_key), ("maps", node.group_value)]
     table = node.parents[0]
     while isinstance(table, VIEWS) and materialized_of(table) is None:
@@ -87,7 +88,7 @@ def with_ancestors(node: Node) -> set[Node]:
 
 
 def windowed_ancestor(node: Node) -> WindowedAggregate | None:
-    """The windowed aggregate whose keys a table has; none for any other table."""
+    """The windowed aggregate whose keys a table has; ``None`` for any other table."""
     if isinstance(node, WindowedAggregate):
         return node
     keeps_keys = isinstance(node, (*VIEWS, Suppress))
@@ -95,7 +96,7 @@ def windowed_ancestor(node: Node) -> WindowedAggregate | None:
 
 
 def least_retention_us(windows: Windows) -> int | None:
-    """How long a window must be kept after its start, at least; none for unlimited windows (R14)."""
+    """How long a window must be kept after its start, at least; ``None`` for unlimited windows (R14)."""
     if isinstance(windows, SlidingWindows):
         # The earliest window that a sliding record changes starts two differences before the latest one.
         return 2 * windows.difference_us + windows.grace_us
@@ -103,7 +104,7 @@ def least_retention_us(windows: Windows) -> int | None:
 
 
 def said_retention_us(node: WindowedAggregate) -> int | None:
-    """How long its windows are kept, in microseconds, if the plan says so.
+    """How long windows are kept according to the plan, in microseconds; ``None`` if it does not say.
 
     Args:
         node: The windowed aggregate.
@@ -113,10 +114,10 @@ def said_retention_us(node: WindowedAggregate) -> int | None:
 
 
 def window_retention_us(node: WindowedAggregate) -> int:
-    """How long after stream time passed its end a window is kept, and the mark of one that the wall clock closed.
+    """How long a window, or the mark that the wall clock has closed it, is kept after stream time has passed its end.
 
-    A day if the plan does not say (R18), but as long as a window can still change in any case: one that was forgotten
-    would begin anew with a record that is within grace, and be final a second time.
+    If the plan does not say, it is a day (R20), but at least as long as a window can still change. Otherwise a record
+    within grace would begin a forgotten window anew, and it would be final a second time.
 
     Args:
         node: The windowed aggregate.
@@ -131,9 +132,10 @@ def window_retention_us(node: WindowedAggregate) -> int:
 
 
 def table_on_both_sides(node: Node) -> str | None:
-    """The table that a join has on both sides, itself or as filters and mappers of it, with a record for both at once.
+    """The table that a join has on both sides, directly or through filters and mappers; ``None`` if there is none.
 
-    Each side then finds the other one changed already, as in Kafka Streams: a deletion finds nothing to be joined with.
+    A record then reaches both sides at once, and each finds the other one changed already, as in Kafka Streams: a
+    deletion finds nothing to join with. Joins with complete history are not affected.
     """
     if not isinstance(node, TableTableJoin) or node.history == "complete":
         return None
@@ -148,7 +150,7 @@ def _viewed(table: Node) -> Node:
 
 
 def side_without_versions(node: Node) -> str | None:
-    """The table without versions that a join stored with versions has beside one with them (R157)."""
+    """The side without versions of a versioned join whose other side has versions (R157); ``None`` if there is none."""
     if not isinstance(node, (TableTableJoin, ForeignKeyJoin)) or not is_versioned(node):
         return None
     plain = [parent.name for parent in node.parents if not is_versioned(parent)]

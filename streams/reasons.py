@@ -17,9 +17,9 @@ AFTER_WINDOWS: Final = "AFTER_WINDOWS"
 BAD_TYPE: Final = "BAD_TYPE"
 TOO_LARGE: Final = "TOO_LARGE"
 DUPLICATE: Final = "DUPLICATE"
-#: Breaks a rule that its source declares; the rule's name stands behind it: ``QUALITY:amount_is_positive``.
+#: Breaks a rule that its source declares; the rule's name follows: ``QUALITY:amount_is_positive``.
 QUALITY: Final = "QUALITY"
-#: All of them.
+#: All reasons of invalid records.
 INVALID: Final = (
     NULL_TS, FUTURE_TS, TS_RANGE, NULL_KEY, NULL_VALUE, BEFORE_WINDOWS, AFTER_WINDOWS, BAD_TYPE, TOO_LARGE, DUPLICATE,
     QUALITY,

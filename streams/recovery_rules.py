@@ -1,9 +1,9 @@
 """What must be consistent before an application resumes: its ledger, checkpoint and tables. Pure rules.
 
-The steps of a batch are: offsets written to the checkpoint, writes to the tables (downstream first), the ledger row,
-the checkpoint's commit. So after a crash at any point, the checkpoint knows every batch that a table has, the tables
-have every batch that the ledger has, and at most one batch, the checkpoint's newest, is unfinished. Anything else is
-damage, and is detected here before a batch is processed.
+A batch writes, in this order: its offsets to the checkpoint, the tables (downstream first), the ledger row, and the
+checkpoint's commit. So after a crash at any point, the checkpoint knows every batch that a table has, the tables have
+every batch that the ledger has, and at most one batch, the checkpoint's newest, is unfinished. Anything else is damage,
+which these rules find before a batch is processed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from versioned.replay import GIVE_UP, way_back
 
 _OTHER_ROOT: Final = "give the application the name that it had there, or another root"
 _LEDGER_BACK: Final = "put its ledger back, and give the other application a root of its own"
-#: Table property by which users say of a copy, in which no commit tells it, that this library made its rows.
+#: Table property by which users declare that this library made the rows of a copy, whose commits do not say so.
 COPIED: Final = "versioned.copied"
 _RESET: Final = f"or {GIVE_UP}; or start over with a new root and a new checkpoint"
 
@@ -35,9 +35,9 @@ BatchOf = tuple[int, int]
 class LedgerFacts:
     """What the ledger says: its newest batch (-1 = none in this epoch), and the id of the checkpoint that counts them.
 
-    ``newest_commit`` is the newest batch that its history tells of, which may be more than its rows do; ``forgets`` is
-    whether Delta forgets which batches it has. ``others`` are other applications that were started in its root, before
-    this one ever was.
+    ``newest_commit`` is the newest batch in the history of its commits, which may be newer than its newest row.
+    ``blank`` is whether its newest commit is an empty file, ``forgets`` whether Delta forgets which batches it has.
+    ``others`` are other applications that were started in its root before this one ever was.
     """
 
     application: str
@@ -59,7 +59,7 @@ class LedgerFacts:
 class CheckpointFacts:
     """What a checkpoint folder holds: the query's id (None = no checkpoint), its newest offsets and commit.
 
-    ``lost`` are files that the batch which has begun and not ended is to read, and that are gone.
+    ``lost`` are the files that the unfinished batch has to read and that are gone.
     """
 
     place: str
@@ -74,10 +74,10 @@ class CheckpointFacts:
 class TableFacts:
     """What a table's newest commits say; ``recorded`` is its version after the ledger's newest batch.
 
-    ``writer`` is the node whose rows it has, ``node`` that of the plan that keeps its rows there; None = not known.
-    ``left`` is the batch that wrote it last, if a former epoch left it there: it is not in the ledger, and the table
-    was not there when the epoch began. ``strange`` is whether it has rows, and nothing says that they are this
-    library's.
+    ``writer`` is the node whose rows the table has, ``node`` the node of the plan that keeps its rows there; None = not
+    known. ``left`` is the batch that wrote it last, if an earlier epoch left the table there: the batch is not in the
+    ledger, and the table did not exist when this epoch began. ``strange`` is whether it has rows and nothing says that
+    they are this library's.
     """
 
     name: str
@@ -97,7 +97,7 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that does not fit: a short name of the rule, what was found, and what to do."""
+    """Something that does not fit together: a short name of the rule, what was found, and what to do."""
 
     rule: str
     about: str
@@ -109,10 +109,10 @@ class Finding:
         return f"{self.found} To go on: {self.remedy}."
 
     def error(self, left: str = "Nothing was written.") -> VersionedError:
-        """The error with which a start is refused, or a batch.
+        """The error that refuses a start, or a batch.
 
         Args:
-            left: What is left behind.
+            left: A sentence on what is left behind.
         """
         kind = _ERRORS.get(self.rule, CheckpointMismatchError)
         return kind(f"{self.found} {left} To go on: {self.remedy}.")
@@ -126,18 +126,18 @@ _ERRORS: Final[dict[str, type[VersionedError]]] = {
     "table-by-hand": ConfigurationError,
     "input-gone": ReplayMismatchError,
 }
-#: So many files are named.
+#: How many lost files are named.
 _FEW: Final = 3
 
 
-#: What a new epoch does not mend: it would be begun over it, and every table shut to those who could go on.
+#: What a new epoch does not repair: it would begin all the same, and shut out of every table those who could go on.
 _NO_EPOCH_MENDS: Final = frozenset(
     {"table-of-other", "table-of-node", "table-by-hand", "table-forgets", "empty-commit", "unfinished-takeover"}
 )
 
 
 def left_by_epoch(found: Iterable[Finding]) -> list[Finding]:
-    """What a new epoch would leave as wrong as it is, so that none may begin.
+    """The findings that a new epoch would not repair, so that none may begin.
 
     >>> left_by_epoch(findings(LedgerFacts("app", batch_id=3), CheckpointFacts("/c"), []))
     []
@@ -146,7 +146,7 @@ def left_by_epoch(found: Iterable[Finding]) -> list[Finding]:
 
 
 def findings(ledger: LedgerFacts, checkpoint: CheckpointFacts, tables: Iterable[TableFacts]) -> list[Finding]:
-    """Everything that does not fit together, the cause before what follows from it.
+    """Everything that does not fit together, causes before their consequences.
 
     >>> [found.rule for found in findings(LedgerFacts("app", batch_id=3), CheckpointFacts("/c"), [])]
     ['checkpoint-lost']
@@ -203,7 +203,7 @@ def _checkpoint_rules(
         done = "written: it is an older copy, or was cut off." if newest >= checkpoint.commit else "finished in it."
         remedy = f"{back}; or, to run the rest again, versioned rollback --batch {checkpoint.offset}"
         yield found("checkpoint-behind", f"The checkpoint {place} {said} {done}", remedy)
-    # One batch may be unfinished, the checkpoint's newest: what is in the tables of any before it was in the ledger.
+    # Only the checkpoint's newest batch may be unfinished: any earlier batch that is in the tables was in the ledger.
     ended = max(checkpoint.commit, checkpoint.offset - 1)
     missing = max((batch for batch in {newest, *written} if ledger.batch_id < batch <= ended), default=None)
     if missing is not None:
@@ -215,7 +215,7 @@ def _checkpoint_rules(
 
 
 def _of_input(ledger: LedgerFacts, checkpoint: CheckpointFacts) -> Iterator[Finding]:
-    """Files that Spark would leave out without a word; of a batch that the ledger has nothing is read any more."""
+    """Input files that Spark would silently leave out; nothing is read any more for a batch that the ledger has."""
     if checkpoint.lost and checkpoint.offset > ledger.batch_id:
         batch = checkpoint.offset
         files = ", ".join(checkpoint.lost[:_FEW])
@@ -276,12 +276,12 @@ def of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
 
 
 def _of_restored(ledger: LedgerFacts, table: TableFacts, batch: BatchOf) -> tuple[str, str]:
-    """What is said of a table that was restored, and what to do."""
+    """What to say of a table that was restored, and what to do about it."""
     if batch[0] == ledger.epoch and batch[1] > ledger.batch_id:
-        # Delta goes on knowing what the batch wrote: taken to an older version, the table would not get it again.
+        # Delta still knows that the batch was written: taken to an older version, the table would not get it again.
         said = f"was restored while batch {batch[1]} was under way, or since: its rows do not fit the ledger's."
         return said, way_back(*batch) if batch[1] <= 0 else f"{way_back(*batch)}, {_RESET}"
-    # What a rollback or backfill shuts others out with is of no batch, and comes behind the ledger's.
+    # The commit with which a rollback or a backfill shuts others out belongs to no batch; it follows the ledger's.
     last = batch[1] if batch[1] >= 0 else ledger.batch_id
     said = f"was restored after batch {last}: its rows do not fit the ledger's."
     version = "" if table.recorded is None else f"take it to version {table.recorded} by RESTORE, or "
@@ -289,11 +289,11 @@ def _of_restored(ledger: LedgerFacts, table: TableFacts, batch: BatchOf) -> tupl
 
 
 def ledger_lost(application: str, *, is_wrong: bool = True) -> Finding:
-    """That nothing is left of what only the ledger knew.
+    """The finding that the ledger is gone, and with it what only the ledger knew.
 
     Args:
-        application: Whose it was.
-        is_wrong: Whether nothing else that was found says that there is no start like this.
+        application: The application whose ledger it was.
+        is_wrong: Whether this finding must refuse a start, since no other one does.
     """
     said = (
         f'The ledger of "{application}" is gone, though its tables have batches. A new epoch goes on with the stream '
@@ -304,9 +304,12 @@ def ledger_lost(application: str, *, is_wrong: bool = True) -> Finding:
 
 
 def _of_writer(table: TableFacts) -> Iterator[Finding]:
-    """Rows of somebody else; or of a batch that never ended; or of a node of another name, without whose stream time it
-    would go on."""
-    # What the ledger knows is ours, as a clone is beside a clone of the ledger.
+    """What is wrong with the origin of a table's rows.
+
+    They may be somebody else's, of a batch that never ended, or of a node of another name, without whose stream time
+    the table would go on.
+    """
+    # A table that the ledger knows is ours, and so is a clone of it beside a clone of the ledger.
     if table.strange and table.recorded is None:
         yield _by_hand(table.name)
     if table.left is not None:
@@ -332,20 +335,22 @@ def _by_hand(name: str) -> Finding:
 
 
 def of_other(name: str, owner: str, application: str) -> Finding:
-    """A table whose newest batch is another application's.
+    """The finding that the newest batch of a table is another application's.
 
     Args:
         name: The table.
-        owner: Who wrote that batch.
-        application: Who is about to write to it.
+        owner: The application that wrote the batch.
+        application: The application that is about to write to the table.
     """
     said = f'The table {name} was written by the application "{owner}", not by "{application}".'
     return Finding("table-of-other", name, said, _OTHER_ROOT)
 
 
 def of_older_driver(name: str, batch: BatchOf) -> Finding:
-    """A table with rows of a batch that is not in the ledger, and begins again in a later epoch: they would be there
-    twice. What a batch of before has left in it would be missed, if it were deleted: that input is not read again.
+    """The finding that a table has rows of a batch that is not in the ledger, and is written anew in a later epoch.
+
+    These rows would be there twice. If the table were deleted, rows of earlier batches could be missing: their input is
+    not read again.
 
     Args:
         name: The table.
@@ -385,13 +390,13 @@ def _blank(name: str) -> Finding:
 def turn(
     ledger: LedgerFacts, newest: BatchOf | None, checkpoint: tuple[str | None, str | None], restored: bool
 ) -> Finding | None:
-    """Whether it is this driver's turn to write a batch: nobody else may have written to the ledger since its own.
+    """Why this driver must not write a batch: somebody else has written to the ledger since; ``None`` if it may.
 
     Args:
         ledger: The ledger as this driver left it.
         newest: The newest batch that is in the ledger now.
-        checkpoint: Id of the checkpoint that counted it, and of this driver's own.
-        restored: Whether a RESTORE lies on top of it.
+        checkpoint: The ids of the checkpoint that counted it, and of this driver's own.
+        restored: Whether a RESTORE came after it.
 
     >>> turn(LedgerFacts("app", batch_id=3), (1, 3), ("a", "a"), False) is None
     True

@@ -1,9 +1,9 @@
 """When a filter of a table drops a tombstone that follows a tombstone (R160-R162; KIP-914, "Filter").
 
 A repeated tombstone says nothing new about a plain table. In a versioned table, and in the output of a join with
-complete history, it carries a time. So the filtered table decides, never the use of the result. Only a table without a
-store of its own, which does not know its old values, tracks them for an operator that asks for them. The same operators
-ask as in Kafka (KAFKA-10077): see :func:`_asks`.
+complete history, it carries a time. So the table that is filtered decides, not what is done with the result. There is
+one exception: a table without a store of its own does not know its old values, unless an operator asks for them. Which
+operators ask is as in Kafka (KAFKA-10077): see :func:`_asks`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ASK_FOR_OLD_VALUES = (TableAggregate, ForeignKeyJoin, Suppress)
 
 
 def drops_repeated_tombstones(topology: Topology, node: TableFilter) -> bool:
-    """Whether the filter forwards no tombstone for a key whose last result was one.
+    """Whether a filter drops a tombstone for a key whose last result was a tombstone.
 
     Example:
         >>> from streams.expressions import Expr
@@ -45,7 +45,7 @@ def drops_repeated_tombstones(topology: Topology, node: TableFilter) -> bool:
 
 
 def _knows_old_values(node: Node) -> bool:
-    """Whether a table can tell its old values without being asked to keep them."""
+    """Whether a table knows its old values without being asked to keep them."""
     if materialized_of(node) is not None:
         return True
     if isinstance(node, _KEEP_NOTHING_UNASKED):
@@ -54,21 +54,22 @@ def _knows_old_values(node: Node) -> bool:
 
 
 def _is_asked(topology: Topology, node: Node, *, is_stored: bool) -> bool:
-    """Whether anybody asks for a table's old values; ``is_stored`` as of :func:`_asks`."""
+    """Whether any operator asks for a table's old values; ``is_stored`` as in :func:`_asks`."""
     return any(_asks(topology, child, node, is_stored) for child in topology.children(node))
 
 
 def _asks(topology: Topology, child: Node, parent: Node, is_stored: bool) -> bool:
     """Whether a node asks the table it reads for old values.
 
-    A filter takes them only where they are there already: from a stored table (``is_stored``), not through it. A join
-    needs those of the side whose unmatched rows are in its result, and of both once it is asked itself.
+    A filter asks by itself only if they are there already, because the table is stored (``is_stored``). A view without
+    a store passes on what it is asked. A join needs the old values of the side whose unmatched rows are in its result,
+    and of both sides if it is asked itself.
     """
     if isinstance(child, TableFilter) and is_stored:
         return True
     if isinstance(child, TableTableJoin):
         pads = child.kind == "outer" or (child.kind == "left" and child.parents[0] is parent)
-        # Whoever asks a join makes its sides keep what they need, so a filter behind it asks as if they were stored.
+        # An operator that asks a join makes its sides keep old values, so its filters ask as if the join was stored.
         return pads or _is_asked(topology, child, is_stored=True)
     if isinstance(child, VIEWS):
         return child.materialized is None and _is_asked(topology, child, is_stored=is_stored)

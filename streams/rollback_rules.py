@@ -13,11 +13,11 @@ from versioned.replay import ERASED, way_back
 
 @dataclass(frozen=True)
 class CommitFacts:
-    """One commit of a table: the batch that wrote it (None = no batch of this application) and what it said.
+    """One commit of a table: the batch that wrote it (None = no batch of this application) and its details.
 
-    ``restores`` is whether it is a RESTORE by whomever, or put another table in this one's place; ``foreign`` whether
-    somebody else changed rows with it, by a put in the name of the application too; ``stays`` whether that alone is no
-    reason to take the table back.
+    ``restores`` is whether it is a RESTORE, by whomever, or put another table in place of this one. ``foreign`` is
+    whether somebody else changed rows with it, which includes puts in the application's name. ``stays`` is whether that
+    alone is no reason to take the table back.
     """
 
     version: int
@@ -30,10 +30,10 @@ class CommitFacts:
 
 @dataclass(frozen=True)
 class Restoration:
-    """What a table needs: the version to restore (None = it is as it was then), and what its commit told then.
+    """How to take a table back: the version to restore (None = it is still as it was then), and its commit's details.
 
-    ``erased_again`` names the versions in which rows were erased that the restoration brings back, ``by_others`` those
-    in which somebody else changed rows, which it takes back too.
+    ``erased_again`` are the versions in which rows were erased that the restoration brings back, ``by_others`` those in
+    which somebody else changed rows, which it undoes too.
     """
 
     version: int | None
@@ -43,10 +43,11 @@ class Restoration:
 
 
 def row_of(rows: Collection[BatchOf], batch_id: int | None) -> BatchOf:
-    """The ledger's row with the state after a batch; a batch that wrote nothing left that of the one before.
+    """The ledger's row with the state after a batch; if the batch wrote nothing, that of the batch before.
 
-    An epoch that goes on behind a batch of the one before begins with a row of that batch; one that began anew, with
-    ``--new-epoch``, with a row of batch -1, and the batches before are out of reach: their checkpoint is not its own.
+    An epoch that continues after a batch of the epoch before begins with a row of that batch. An epoch that started
+    over, with ``--new-epoch``, begins with a row of batch -1. The batches before that are out of reach, since they have
+    another checkpoint.
 
     Args:
         rows: Epoch and batch id of all rows.
@@ -83,7 +84,7 @@ def row_of(rows: Collection[BatchOf], batch_id: int | None) -> BatchOf:
 
 
 def undone(rows: Collection[BatchOf], row: BatchOf) -> tuple[int, ...]:
-    """The batches behind one, each once: where an epoch goes on behind a batch, it has a row of that batch too.
+    """The batches after a row, each once, even if a later epoch begins with another row of the same batch.
 
     Args:
         rows: Epoch and batch id of all rows.
@@ -98,17 +99,17 @@ def undone(rows: Collection[BatchOf], row: BatchOf) -> tuple[int, ...]:
 def restoration(
     table: str, commits: Sequence[CommitFacts], row: BatchOf, recorded: int | None, newest: int | None = None
 ) -> Restoration:
-    """The version of a table that was the newest before anything later than a batch, or foreign, was written to it.
+    """The newest version of a table before anything of a later batch, or foreign, was written to it.
 
-    That is the version that the ledger's row tells, or a later one with upkeep on it.
+    That is the version in the ledger's row, or a later one that includes upkeep.
 
     Args:
         table: Its name, for errors.
         commits: Its history, newest first, as far back as it goes.
         row: Epoch and batch of the ledger's row.
-        recorded: The version that this row tells, if the table had been written by then.
-        newest: The version that the ledger's newest row tells, if it does: where that is another one, a later batch
-            has written it, though Delta may have cleaned its commits.
+        recorded: The version in this row, if the table had been written by then.
+        newest: The version in the ledger's newest row, if there is one. If it differs from ``recorded``, a later batch
+            has written the table, even if Delta has cleaned that batch's commits.
 
     Raises:
         RetentionError: the history does not go back that far.
@@ -121,7 +122,7 @@ def restoration(
     last = later[-1].version - 1 if later else None
     meddled = [] if told is None else [one.version for one in commits if _is_meddled(one, told.version, last)]
     if told is not None and meddled:
-        # Somebody else took the batch itself back, or changed what it left. A backfill that its row tells is no batch.
+        # Somebody else undid the batch itself, or changed what it left. A backfill is no batch, but its row records it.
         version = max(told.version, min(meddled[-1] - 1, told.version if recorded is None else recorded))
     elif last is not None:
         version = last
@@ -135,7 +136,7 @@ def restoration(
     if version >= oldest and (told is not None or (recorded is None and is_whole)):
         return Restoration(version, details, erased, by_others)
     if recorded is not None:
-        # Delta cleaned the log; that version's files may still be there.
+        # Delta has cleaned the log, but the files of that version may still be there.
         return Restoration(recorded, details, erased, by_others)
     if version < 0 and is_whole:
         raise ConfigurationError(f"The table {table} was made by a later batch. Delete it, then go back again.")
@@ -146,7 +147,7 @@ def restoration(
 
 
 def others_undone(tables: Collection[str], *, dry_run: bool) -> list[str]:
-    """A line for each table in which changes of somebody else are undone.
+    """A line for each table in which changes by somebody else are undone.
 
     >>> others_undone(["orders"], dry_run=False)
     ['  CHANGES BY OTHERS in orders were undone: DESCRIBE HISTORY names them']
@@ -156,6 +157,6 @@ def others_undone(tables: Collection[str], *, dry_run: bool) -> list[str]:
 
 
 def _is_meddled(commit: CommitFacts, after: int, until: int | None) -> bool:
-    """Whether somebody else changed, with a commit between two versions, what a batch had left."""
+    """Whether a commit between two versions is one in which somebody else changed what a batch had left."""
     meddles = commit.restores or (commit.foreign and not commit.stays)
     return meddles and after < commit.version and (until is None or commit.version <= until)

@@ -9,13 +9,13 @@ from decimal import Decimal
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
-#: The one NaN of keys: no other one is equal to it, which Spark holds all of them to be.
+#: The only NaN in keys: in Python it equals no other NaN, while on Spark all of them are equal.
 NAN: Final = float("nan")
-#: Types whose values nobody can change.
+#: Types whose values are immutable.
 _CONSTANTS: Final = frozenset(
     {type(None), bool, int, float, Decimal, str, bytes, date, datetime, time, timedelta, UUID}
 )
-#: What of a dictionary would change it, and no Row has.
+#: Methods that change a dictionary, which a Row does not have.
 _CHANGING: Final = frozenset(("clear", "pop", "popitem", "setdefault", "update"))
 
 
@@ -36,7 +36,7 @@ class Row(Mapping[str, Any]):
 
     __slots__ = ("_fields", "_hash")
     _fields: dict[str, Any]
-    #: Known once it was asked for: a key is looked for many times.
+    #: Computed on first use and kept, since a key is looked up many times.
     _hash: int | None
 
     def __init__(self, *fields: Mapping[str, Any], **named: Any) -> None:
@@ -68,7 +68,7 @@ class Row(Mapping[str, Any]):
     def __eq__(self, other: object) -> bool:
         if type(other) is Row:
             return self._fields == other._fields
-        # What is equal to a row and none has no hash, as dictionaries.
+        # Other mappings that are equal to a row, such as dictionaries, have no hash that could differ.
         return isinstance(other, Mapping) and self._fields == dict(other)
 
     def __hash__(self) -> int:
@@ -78,7 +78,7 @@ class Row(Mapping[str, Any]):
         if _are_constants(self._fields.values()):
             object.__setattr__(self, "_hash", hash(frozenset(self._fields.items())))
             return hash(self)
-        # What is in such a row may change, and its hash with it.
+        # The values in such a row may change, and its hash with them.
         return hash(frozenset((name, frozen(part)) for name, part in self._fields.items()))
 
     def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
@@ -89,10 +89,10 @@ class Row(Mapping[str, Any]):
 
 
 class Inner(dict[Any, Any]):
-    """A struct or a map within a row, as functions of the user get it: a dictionary, fields are read by attribute too.
+    """A struct or a map within a row, as user functions get it: a dictionary whose fields are also attributes.
 
-    A dictionary that a test gives or a function returns may be either, so both are handed on as one thing. A field that
-    is named like a method of dictionaries (``values``, ``update``, ``copy``) is read by name only.
+    A dictionary that a test gives or a function returns may be either one, so both are passed on in the same form. A
+    field named like a method of dictionaries (``values``, ``update``, ``copy``) is read by name only.
 
     >>> inner = Inner(x=1)
     >>> inner.x, inner["x"], inner == {"x": 1}, inner == Row(x=1)
@@ -118,7 +118,7 @@ class Inner(dict[Any, Any]):
 
 
 def fields_of(row: Any) -> dict[Any, Any] | None:
-    """The fields of a row, or of another mapping, to be read only; None if it is neither.
+    """The fields of a row or of another mapping, only to be read; None if it is neither.
 
     >>> fields_of(Row(x=1)), fields_of(1)
     ({'x': 1}, None)
@@ -131,7 +131,7 @@ def fields_of(row: Any) -> dict[Any, Any] | None:
 
 
 def frozen(value: Any) -> Any:
-    """A value that can be hashed: arrays as tuples and structs as rows, however deep; each NaN is the same one.
+    """A value in hashable form: arrays as tuples and structs as rows, however deep, and all NaNs as the same one.
 
     >>> frozen([1, {"a": [2]}])
     (1, Row(a=(2,)))
@@ -144,7 +144,7 @@ def frozen(value: Any) -> Any:
 
 
 def thawed(value: Any) -> Any:
-    """What was frozen, with its arrays as lists again.
+    """A frozen value with its arrays as lists again.
 
     >>> thawed(frozen([1, {"a": [2]}]))
     [1, Row(a=[2])]
@@ -155,7 +155,7 @@ def thawed(value: Any) -> Any:
 
 
 def one_nan(value: Any) -> Any:
-    """A key, or a part of one, in which each NaN is the same one, so that keys are equal as on Spark.
+    """A key, or a part of one, in which all NaNs are the same one, so that keys are equal as on Spark.
 
     >>> Row(share=one_nan(float("nan"))) == Row(share=one_nan(float("nan")))
     True
@@ -178,10 +178,10 @@ def with_parts(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def own(value: Any) -> Any:
-    """A value that its receiver may change in place: user code does, and others still hold what it was given.
+    """A copy of a value that a user function may change in place while others still hold the original.
 
-    A row stays one, and what is within it is as :func:`own_part` gives it. What nobody can change is given as it is. A
-    list that is there twice becomes two, as it does in a stored row.
+    A row stays a row, whose parts are as :func:`own_part` returns them. Immutable values are returned as they are. A
+    list that occurs twice becomes two lists, as in a stored row.
 
     >>> row = Row(seen=[1], place=Row(x=1))
     >>> given = own(row)
@@ -198,7 +198,7 @@ def own(value: Any) -> Any:
 
 
 def own_part(value: Any) -> Any:
-    """As :func:`own`, of what is no whole row: structs and maps in it become :class:`Inner`, however deep."""
+    """As :func:`own`, for a part of a row: structs and maps become :class:`Inner`, however deep."""
     kind = type(value)
     if kind in _CONSTANTS:
         return value
@@ -212,5 +212,5 @@ def own_part(value: Any) -> Any:
 
 
 def _are_constants(parts: Iterable[Any]) -> bool:
-    # Without a step of Python for each part: most rows and lists are of plain values.
+    # No Python step for each part, since most rows and lists consist of plain values.
     return _CONSTANTS.issuperset(map(type, parts))

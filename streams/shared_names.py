@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: A name on the left, and how the right side writes it.
+#: Names that both sides have: as the left side writes it, and as the right side does.
 Shared = list[tuple[str, str]]
 
 
 def shared_names(left: Iterable[str], right: Iterable[str]) -> Shared:
-    """The names that two rows share, in order, each as both write it: Spark takes them for one whatever their case.
+    """The names that two rows share, sorted, each as both rows write it: Spark ignores their case.
 
     >>> shared_names(("price", "city"), ("Price", "place"))
     [('price', 'Price')]
@@ -19,7 +19,7 @@ def shared_names(left: Iterable[str], right: Iterable[str]) -> Shared:
 
 
 def both_have(left: str, right: str, shared: Shared) -> str:
-    """What to tell of two rows that share names, and what to write instead, in Python and in settings.
+    """The message that two rows share names, with what to write instead in Python and in settings.
 
     >>> both_have("s", "t", [("a", "a")])[:69]
     "s and t both have ['a']. Pass a joiner that names the fields, such as"

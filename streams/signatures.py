@@ -8,23 +8,23 @@ from typing import Any, Final
 
 from versioned.errors import ConfigurationError
 
-#: How many rows a function of any number of them gets: key and value, or both sides of a join.
+#: How many rows a function of ``*rows`` gets: key and value, or both sides of a join.
 _AT_LARGE: Final = 2
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def row_arguments(function: Callable[..., Any], most: int) -> tuple[str, ...] | None:
-    """The names of the arguments that are rows: those without a default; where all have one, all of them.
+    """The names of the arguments that are rows: those without a default, or all of them if all have one.
 
     Args:
-        function: Is called with as many rows as there are names, one after the other.
-        most: How many rows there are. A function of ``*rows`` alone takes two of them.
+        function: It is called with as many rows as there are names, by position.
+        most: How many rows there are. A function of ``*rows`` alone takes at most two of them.
 
     Returns:
-        None for functions of Python's own that do not tell.
+        The names; None for built-in functions without a signature.
 
     Raises:
-        ConfigurationError: an argument without a default is given by its name only.
+        ConfigurationError: an argument without a default is keyword-only.
 
     >>> row_arguments(lambda value, limit=3: value, 2), row_arguments(lambda value=None: value, 2)
     (('value',), ('value',))

@@ -1,9 +1,9 @@
 """Where the records of several partitions share one stream time, as far as the plan knows.
 
-A record keeps the stream-time scope of its source partition until its key changes, or until it reaches a node that has
-one stream time for all records; from there on, all records are in scope 0. Joins find the records and rows of their
-other side by scope or by key, and the output for one key must stay in one scope. So a join takes both sides to scope 0
-if one of them is there (in Kafka, both sides of a join are repartitioned alike).
+A record keeps the stream-time scope of its source partition until its key changes, or until it reaches a node with one
+stream time for all partitions: from there on all records are in scope 0. Joins find the records and rows of the other
+side by scope or by key, and all that concerns one key must stay in one scope. So a join takes both sides to scope 0 if
+one of them is there (Kafka: both sides of a join are repartitioned alike).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def nodes_in_one_scope(topology: Topology, keys_cross_partitions: bool = True) -
 
     Args:
         topology: The plan.
-        keys_cross_partitions: Whether records under a new key share a scope; else they keep their partition's.
+        keys_cross_partitions: Whether records share a scope once their key has changed; if not, they keep that of their
+            partition.
     """
     shared: set[str] = set()
     for node in topology:
@@ -40,16 +41,18 @@ def nodes_in_one_scope(topology: Topology, keys_cross_partitions: bool = True) -
 
 
 def passing(node: Node) -> tuple[Node, ...]:
-    """The parents whose records keep their scopes at a node: what a stream looks up in a table brings none along."""
+    """The parents whose records bring their scope along to a node: a table that a stream only looks up does not."""
     return node.parents if isinstance(node, _JOINS_OF_EQUALS) else node.parents[:1]
 
 
 def gathers(node: Node, shared: Set[str]) -> bool:
-    """Whether a node takes all that comes to it to scope 0, since one of its sides is there: joins of equals only.
+    """Whether a node takes all its input to scope 0, since one of its sides is there.
+
+    Only joins of two streams or of two tables do so.
 
     Args:
         node: The node.
-        shared: As of :func:`nodes_in_one_scope`.
+        shared: As :func:`nodes_in_one_scope` returns it.
 
     >>> from streams.expressions import Expr
     >>> from streams.nodes import StreamSource
@@ -63,14 +66,14 @@ def gathers(node: Node, shared: Set[str]) -> bool:
 
 
 def asks_across(node: Node, shared: Set[str]) -> bool:
-    """Whether a node looks its table up by the slowest of the table's stream times: as soon as a side is in scope 0.
+    """Whether a node looks its table up by the slowest of the table's stream times, since a side is in scope 0.
 
-    A stream in scope 0 may ask for a key of any partition of the table; and a table in scope 0 has that one stream
-    time, whatever partition a record of the stream comes from.
+    A stream in scope 0 may ask for a key of any partition of the table. A table in scope 0 has that one stream time,
+    whatever partition a record of the stream comes from.
 
     Args:
         node: The node.
-        shared: As of :func:`nodes_in_one_scope`.
+        shared: As :func:`nodes_in_one_scope` returns it.
 
     >>> from streams.expressions import Expr
     >>> from streams.nodes import StreamSource, TableSource
@@ -83,7 +86,7 @@ def asks_across(node: Node, shared: Set[str]) -> bool:
 
 
 def follows_partitions(node: Node) -> bool:
-    """Whether all that comes from a node has the scope of its source partition, as one look up the plan tells.
+    """Whether all records of a node have the scope of their source partition, judged by its ancestors alone.
 
     >>> from streams.expressions import Expr
     >>> from streams.nodes import StreamFilter, StreamSource
@@ -96,7 +99,7 @@ def follows_partitions(node: Node) -> bool:
 
 
 def has_one_stream_time(node: Node) -> bool:
-    """Whether a node's store has one stream time for all partitions, or one per key: what leaves it is in scope 0."""
+    """Whether a node's store has one stream time for all partitions, or one per key: its output is in scope 0."""
     stored = materialized_of(node)
     if stored is None:
         return False

@@ -20,9 +20,9 @@ from streams.nodes import (
 )
 from versioned.errors import TopologyError
 
-#: The fields of a struct, with those of the structs in it; None for what is no struct.
+#: The fields of a struct, each with its own fields if it is a struct too, otherwise with None.
 Shape = Mapping[str, "Shape | None"]
-#: What leaves values as they are.
+#: Nodes that leave values as they are.
 _SAME_VALUE: Final = (StreamFilter, TableFilter, SelectKey, ToStream, ToTable)
 
 
@@ -41,9 +41,9 @@ def check_known(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> None:
 
 
 def check_within(nodes: Iterable[Node], shapes: Mapping[str, Shape]) -> None:
-    """Refuse a field that a struct in a source's value does not have; whatever its case, as Spark finds it.
+    """Refuse a field that a struct in a source's value does not have; case is ignored, as on Spark.
 
-    Values that a step has made anew are not followed.
+    Fields of values that a step has computed are not checked.
 
     Args:
         nodes: A plan.
@@ -56,7 +56,7 @@ def check_within(nodes: Iterable[Node], shapes: Mapping[str, Shape]) -> None:
         sides = _sides(node)
         for expr, _ in functions_of(node):
             if isinstance(node, TableAggregate) and node.group_value is not None and expr is node.aggregation.value:
-                continue  # It sees what group_value has made.
+                continue  # It reads what group_value has made, not the source's value.
             for row, path in _paths(expr):
                 shape = shapes.get(sides.get(row) or "")
                 if shape is not None:
@@ -64,7 +64,7 @@ def check_within(nodes: Iterable[Node], shapes: Mapping[str, Shape]) -> None:
 
 
 def _sides(node: Node) -> dict[str, str | None]:
-    """Of which source's value each row is that a node's functions see; None where it is not known."""
+    """The source whose value each row is that a node's functions see, by name; None if it is not known."""
     if not node.parents:
         return {}
     first = _source_of(node.parents[0])
@@ -79,7 +79,7 @@ def _source_of(node: Node) -> str | None:
 
 
 def giver_of_values(node: Node) -> Node:
-    """The node that made the values of a node's rows: itself, if it does not hand them on as they are."""
+    """The node that made a node's values: the node itself, unless it passes values on as they are."""
     while isinstance(node, _SAME_VALUE):
         node = node.parents[0]
     return node
@@ -94,7 +94,7 @@ def _paths(expr: Expr | None) -> Iterator[tuple[str, list[str]]]:
 
 
 def path_of(op: str, args: tuple[Any, ...]) -> tuple[str | None, list[str]]:
-    """The row that an operation reads a field of, and the names that lead to it; None if it is no such operation.
+    """The row that an operation reads a field of, and the names that lead to it; None if it reads no field of a row.
 
     >>> path_of(*operation(Expr("field", Expr("field", Expr("ref", "value"), "st"), "a")))
     ('value', ['st', 'a'])
@@ -114,7 +114,7 @@ def _check_path(node: Node, row: str, path: list[str], shape: Shape) -> None:
         found = next((field for field in within if field.lower() == name.lower()), None)
         if found is None:
             if depth == 0:
-                return  # Told with the fields of the row itself.
+                return  # The check of the row's own fields reports it.
             where = ".".join([row, *path[:depth]])
             raise TopologyError("fields", node.name, no_field(where, name, {where: tuple(within)}))
         within = within[found]

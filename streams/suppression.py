@@ -11,7 +11,7 @@ from suppress.suppress_rules import buffer_rule
 
 
 def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRule:
-    """What a suppression promises.
+    """The rule that the buffer of a suppression follows.
 
     Args:
         node: The suppression.
@@ -24,7 +24,7 @@ def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRu
 
 
 def stamped(rule: BufferRule, value: Row | None, cause: Cause) -> Row | None:
-    """A value as it leaves the buffer: a final result that the wall clock may bring tells which clock closed it."""
+    """A value as it leaves the buffer: a final result says which clock closed it, if the wall clock may do so."""
     if value is None or not rule.final or rule.retention_us is None:
         return value
     return Row({**value, CLOSED_BY: "wall_clock" if cause is Cause.RETENTION else "stream_time"})

@@ -1,6 +1,6 @@
 """Texts as dates and instants, and instants as texts, in the forms that Spark's casts accept; in UTC.
 
-Texts that depend on the clock (``now``, ``today``, a time without a date) are not accepted: a replay would read them
+Texts that depend on the clock (``now``, ``today``, a time without a date) are not read: a replay would read them
 differently.
 """
 
@@ -21,13 +21,13 @@ _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(?:([0-9]{1,2})(?::([0-9]{1,2
 
 _OF_NOW: Final = re.compile(r"[\s\x00-\x20]*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 _TIME_ALONE: Final = re.compile(TIME_ALONE)
-#: What Java's ``trim`` takes off a text; Spark's own casts take off a DEL as well. Python's ``strip`` knows others.
+#: The characters that Java's ``trim`` removes; Spark's own casts also remove DEL. Python's ``strip`` removes others.
 BLANKS: Final = "".join(map(chr, range(0x21)))
 _TRIMMED: Final = BLANKS + "\x7f"
 
 
 def trimmed(text: str) -> str:
-    """A text without what Spark's casts leave out at both ends.
+    """A text without the characters at both ends that Spark's casts ignore.
 
     >>> trimmed("\\t7 "), trimmed("\u00a07")
     ('7', '\\xa07')
@@ -36,7 +36,7 @@ def trimmed(text: str) -> str:
 
 
 def asks_for_now(text: str) -> bool:
-    """Whether Spark takes a constant text for an instant or a day of now.
+    """Whether Spark reads a constant text as an instant or a day relative to now.
 
     >>> asks_for_now(" Today"), asks_for_now("nowhere")
     (True, False)
@@ -45,7 +45,7 @@ def asks_for_now(text: str) -> bool:
 
 
 def is_time_alone(text: str) -> bool:
-    """Whether Spark takes a text for a time of today, where it is to be an instant.
+    """Whether Spark reads a text as a time of today when it casts it to an instant.
 
     >>> is_time_alone("9:30"), is_time_alone("2026-01-01 09:30")
     (True, False)
@@ -54,7 +54,7 @@ def is_time_alone(text: str) -> bool:
 
 
 def date_of(text: str) -> date | None:
-    """The date that a text begins with; null if it is none.
+    """The date that a text begins with; null if there is none.
 
     >>> date_of("2026-1-5T10:00:00Z")
     datetime.date(2026, 1, 5)
@@ -67,7 +67,7 @@ def date_of(text: str) -> date | None:
 
 
 def instant_of(text: str) -> datetime | None:
-    """The instant that a text names, in UTC unless it says otherwise; null if it is none.
+    """The instant that a text names, in UTC unless it says otherwise; null if there is none.
 
     >>> instant_of("2026-01-05 10:00:00+01:00")
     datetime.datetime(2026, 1, 5, 9, 0, tzinfo=datetime.timezone.utc)
@@ -96,14 +96,14 @@ def _zone(name: str) -> tzinfo:
 
 
 def as_instant(value: date) -> datetime:
-    """A date is its midnight; a datetime without zone is taken as UTC."""
+    """A value as an instant: a date as its midnight, a datetime without a zone as UTC."""
     if not isinstance(value, datetime):
         return datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
     return value if value.tzinfo else value.replace(tzinfo=timezone.utc)
 
 
 def instant_text(value: datetime) -> str:
-    """As Spark writes it in a session in UTC: no zone, no zeros at the end of a fraction.
+    """An instant as Spark writes it in a session in UTC: no zone, no zeros at the end of a fraction.
 
     >>> instant_text(datetime(2026, 1, 5, 9, 0, 0, 500_000))
     '2026-01-05 09:00:00.5'

@@ -13,7 +13,7 @@ _AS_TEXT: Final = (
     "An expression has no text while the plan is built. Use functions.concat(...) to put texts together, "
     'functions.cast(value.field, "string") for one of them, and repr(...) to look at the expression itself.'
 )
-#: Methods of texts, and of columns in PySpark, by what does the same here.
+#: Methods of texts, and of columns in PySpark, with what does the same here.
 _METHODS: Final = {
     "startswith": "functions.starts_with({of}, prefix)",
     "isin": "functions.is_in({of}, 1, 2)",
@@ -34,14 +34,14 @@ _METHODS: Final = {
 
 
 def refuse_identity(function: Callable[..., Any], rows: Collection[str]) -> None:
-    """Refuse ``value.a is None``: nobody is asked, an expression never is None, and what is left is a constant.
+    """Refuse ``value.a is None``: Python does not ask the expression, which is never None, so a constant would result.
 
     Args:
-        function: Looked at as Python compiled it; what it calls is not, nor what Python did not compile.
+        function: Its bytecode is examined; that of functions it calls is not, nor a function without bytecode.
         rows: The names of its arguments that are rows.
 
     Raises:
-        ArgumentError: it compares a row or a field of one by ``is``.
+        ArgumentError: it compares a row or a field of one with ``is``.
     """
     while isinstance(function, partial):
         function = function.func
@@ -70,7 +70,7 @@ def refuse_identity(function: Callable[..., Any], rows: Collection[str]) -> None
 
 
 class Unfinished:
-    """Something that becomes an expression by one more call, and is none before."""
+    """Something that is not an expression until one more call completes it."""
 
     __slots__ = ()
 
@@ -83,7 +83,7 @@ def _refusal(what: str, instead: str) -> Any:
 
 
 class Untraced:
-    """Refuses what would make a constant of an expression, without a word, or fail with one that does not help."""
+    """Refuses operations that would silently turn an expression into a constant, or fail with an unhelpful message."""
 
     __slots__ = ()
 
@@ -94,7 +94,7 @@ class Untraced:
         )
 
     def __iter__(self) -> NoReturn:
-        # Else Python would ask for [0], [1] and so on, each of which is an expression, for ever.
+        # Otherwise Python would ask for [0], whose refusal is about a single element.
         raise TypeError(
             "An expression has no elements while the plan is built. Name a field with value.field, add up records with "
             "the aggregate sum, or look into a list with functions.python_function."

@@ -29,12 +29,12 @@ _ARGUMENTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
 }
 
-#: What each kind cannot do without; a subtractor tables need and streams do not.
+#: The functions that each kind requires. Only aggregates of tables also require a subtractor.
 _NEEDED: Final[dict[str, tuple[str, ...]]] = {"reduce": ("adder",), "aggregate": ("initializer", "adder")}
 
 
 def takes(function: Any, count: int) -> bool:
-    """Whether a function can be called with so many values; true for those of Python's own that do not tell.
+    """Whether a function can be called with ``count`` values; true for built-in functions without a signature.
 
     >>> takes(lambda aggregate, value: aggregate, 2), takes(max, 2), takes(lambda value: value, 2), takes("max", 2)
     (True, True, False, False)
@@ -45,13 +45,13 @@ def takes(function: Any, count: int) -> bool:
         inspect.signature(function).bind(*range(count))
     except TypeError:
         return False
-    except ValueError:  # some of Python's own tell no signature
+    except ValueError:  # Some built-in functions have no signature.
         return True
     return True
 
 
 def check_functions(node: Node) -> None:
-    """Refuse functions of an aggregate that are missing, or cannot be called as it calls them.
+    """Refuse functions of an aggregate that are missing, or that cannot be called as it calls them.
 
     Raises:
         TopologyError: with the function, and what it is called with.
@@ -74,18 +74,18 @@ def check_functions(node: Node) -> None:
 
 
 def calls_user(node: Node) -> bool:
-    """Whether a node calls functions of the user for its records."""
+    """Whether a node calls user functions for its records."""
     return any(_calling(node))
 
 
 def failing_by_name(node: N, fit_of: Callable[[str], Fit]) -> N:
-    """The node with functions of the user that tell its name when they fail: Spark calls them far from the node.
+    """A copy of a node whose user functions name the node when they fail, since Spark calls them far from it.
 
-    The message has no values of the record, since it goes into logs.
+    The message names no key of the record, since it goes into logs; it repeats what the function's own error says.
 
     Args:
-        node: Any.
-        fit_of: Gives, for the DDL that a function was declared to return, what makes one of that of what it returned.
+        node: Any node.
+        fit_of: Returns, for the DDL that a function is declared to return, what fits its results to that.
     """
 
     def told(function: UserFunction, returns: str | None) -> UserFunction:
@@ -95,9 +95,9 @@ def failing_by_name(node: N, fit_of: Callable[[str], Fit]) -> N:
 
 
 def giving_declared(topology: Topology) -> Topology:
-    """The plan with Python functions in its expressions that give the fields they declare, by their names alone.
+    """A copy of a plan in which Python functions in expressions give the fields they declare; types are not checked.
 
-    What a fold gives is held to its schema where it is kept.
+    The results of aggregates are held to their schema where they are stored.
     """
 
     def held(function: UserFunction, returns: str | None) -> UserFunction:
@@ -113,7 +113,7 @@ def giving_declared(topology: Topology) -> Topology:
 
 @contextmanager
 def told_with(name: str) -> Iterator[None]:
-    """What is wrong with a record while the block runs is told with the name of the node, once.
+    """Put the name of the node, once, before the message of a RecordError that is raised in the block.
 
     >>> with told_with("totals"):
     ...     raise RecordError("no number")
@@ -129,7 +129,7 @@ def told_with(name: str) -> Iterator[None]:
 
 
 def size_function(size_of: SizeOf) -> SizeFunction:
-    """What measures a row of a suppression's buffer; the user's own function gets the parts of the row as others do."""
+    """The function that measures a row of a suppression's buffer; a user function gets its own copies of the parts."""
     measure = sizer(size_of)
     if not callable(size_of):
         return measure
@@ -138,7 +138,7 @@ def size_function(size_of: SizeOf) -> SizeFunction:
 
 
 def _calling(node: Node) -> Iterator[tuple[str, Any]]:
-    """The fields of a node, with their values, that call functions of the user."""
+    """The fields of a node that call user functions, with their values."""
     for field in fields(node):
         value = getattr(node, field.name)
         if isinstance(value, Aggregation):
@@ -150,7 +150,7 @@ def _calling(node: Node) -> Iterator[tuple[str, Any]]:
 
 
 def _with_functions(node: N, change: Callable[[UserFunction, str | None], UserFunction]) -> N:
-    """The node with each function of the user changed; told beside it is the DDL of an expression's."""
+    """The node with each user function changed; ``change`` also gets the return type declared in an expression."""
     changed = {name: _changed(value, change) for name, value in _calling(node)}
     return replace(node, **changed) if changed else node
 
@@ -181,6 +181,6 @@ def _naming(name: str, function: UserFunction, fit: Fit | None) -> UserFunction:
         except Exception as error:
             raise RecordError(f"{name}: its function failed with {type(error).__name__} ({error}).") from error
 
-    # By its name it is told which function an expression calls.
+    # The text of an expression shows which function it calls by its name.
     called.__name__ = str(getattr(function, "__name__", "function"))
     return called

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 #: More would only share two cores.
 AT_ONCE: Final = 3
-#: Settings of a session that runs thousands of queries on hundreds of tables. Spark would remember a thousand of their
-#: plans, Delta each table for an hour with plans and sessions behind it, and each broadcast, sort and aggregation would
-#: take a page of 64 MB for its few rows: gigabytes, which the collector reads again and again.
+#: Settings of a session that runs thousands of queries on hundreds of tables. Without them, Spark keeps a thousand
+#: query plans, Delta keeps each table for an hour with plans and sessions behind it, and each broadcast, sort and
+#: aggregation takes a page of 64 MB for its few rows: gigabytes that the garbage collector scans again and again.
 FORGETFUL: Final[Mapping[str, str]] = MappingProxyType(
     {
         "spark.driver.memory": "6g",
@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 
 def in_sessions(spark: SparkSession, tasks: Sequence[Callable[[SparkSession], T]]) -> list[T]:
-    """Run tasks side by side, each in a session of its own, so that no setting or query name meets another.
+    """Run tasks side by side, each in a session of its own, so that settings and query names do not clash.
 
     Args:
-        spark: The session that theirs are made beside.
-        tasks: What to run; those that take long had better stand first.
+        spark: The session from which theirs are made.
+        tasks: What to run, best with those first that take long.
 
     Returns:
         What the tasks returned, in their order.

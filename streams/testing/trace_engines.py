@@ -14,7 +14,7 @@ from versioned.errors import ConfigurationError
 
 Scenario = Mapping[str, Any]
 Actual = dict[str, Any]
-#: Runs scenarios of one operation; gives what happened, by scenario id.
+#: Runs scenarios of one operation; returns what happened, by scenario id.
 Runner = Callable[[Sequence[Scenario]], Mapping[str, Actual]]
 
 ENGINES: Final = ("driver", "spark")
@@ -35,10 +35,10 @@ def register(engine: str, operations: Iterable[str], runner: Runner) -> None:
 
 
 def runner_of(engine: str, operation: str) -> Runner:
-    """Who runs an operation on an engine.
+    """The runner of an operation on an engine.
 
     Raises:
-        ConfigurationError: nobody does.
+        ConfigurationError: the engine does not run the operation.
     """
     _load(engine)
     runner = _RUNNERS.get(engine, {}).get(operation)
@@ -58,7 +58,7 @@ def _load(engine: str) -> None:
     _LOADED.add(engine)
     from streams.testing import trace_errors
 
-    # A plan is refused before any engine sees it.
+    # Both engines run these: a plan is refused before any engine sees it.
     _register_each(engine, trace_errors.RUNNERS)
     if engine == "driver":
         from streams.testing import trace_store, trace_tables, trace_windows
@@ -82,7 +82,7 @@ def _one_by_one(run: Callable[[Scenario], Actual]) -> Runner:
 
 
 def outcome_or_failure(run: Callable[[Scenario], Actual], scenario: Scenario) -> Actual:
-    """The outcome of a scenario; if it cannot be run at all, its ``failure``, so that all others are still run."""
+    """The outcome of a scenario, or a ``failure`` if it cannot be run at all, so that all others are still run."""
     try:
         return run(scenario)
     except Exception as failure:  # Whatever it is, it is the failure of this scenario alone.

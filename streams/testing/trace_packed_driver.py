@@ -16,7 +16,7 @@ _TIMES: Final = ("ts", "window_start", "window_end")
 
 
 class PackedDriver:
-    """Runs branches side by side: each step of a scenario between those of all others.
+    """Runs branches side by side, each step of a scenario between those of all others.
 
     Args:
         branches: What to run.
@@ -47,7 +47,7 @@ class PackedDriver:
         value = None if step["value"] is None else {VALUE: step["value"]}
         self.driver.pipe_input(branch.topic(step["topic"]), key, value, ts * _US, partition=case.number, offset=index)
         read = {sink: self.driver.read_output(sink) for sink in self._sinks[branch.origin]}
-        # What other branches with the same sources made of the record is nothing of this scenario's.
+        # Outputs of other branches with the same sources do not belong to this scenario.
         for sink, name in plan.sinks.items():
             named = {"sink": name} if len(plan.sinks) > 1 else {}
             told = [_unscaled(shown(record), case.factor) for record in read[sink]]
@@ -71,7 +71,7 @@ def run_packed_on_driver(planner: Planner, scenarios: Sequence[Scenario]) -> dic
 
 
 def alone(planner: Planner, scenarios: Sequence[Scenario]) -> dict[str, Actual]:
-    """Outcomes by id, each scenario by itself; one that cannot be run at all has its ``failure``."""
+    """Outcomes by id of scenarios run one by one; a scenario that cannot be run at all has a ``failure``."""
     return {scenario["id"]: outcome_or_failure(partial(run_plan, planner), scenario) for scenario in scenarios}
 
 

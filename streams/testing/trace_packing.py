@@ -2,8 +2,8 @@
 
 Scenarios with the same parameters share a *branch*: a copy of their plan with names of its own. The scenario's number,
 its *case*, is the first part of every key and the stream-time scope, so no scenario sees another. The rules of tables
-know differences of times only, so their times are multiplied until few different parameters are left. Branches that
-read the same tables share their sources and see each other's records, whose results are not looked at.
+depend only on differences of times, so times are multiplied until few different parameters are left. Branches that read
+the same tables share their sources and so see each other's records; the results of those are ignored.
 
 Example: joins with a history of 100 ms and others with one of 5 ms become one branch with a history of 100 ms, where
 the times of the latter are multiplied by 20. The inner and the left join are two branches with the same sources.
@@ -48,7 +48,7 @@ _KEY_EXPRESSIONS: Final = ("group_key", "foreign_key")
 
 @dataclass(frozen=True)
 class Cut:
-    """Into how many batches the steps of a scenario are cut, at random places."""
+    """How many batches the steps of a scenario are cut into, at random places."""
 
     batches: int = 1
     seed: int = 0
@@ -87,7 +87,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Branch:
-    """Scenarios of one plan; its nodes end with the branch's number, its sources and topics with that of ``origin``."""
+    """Scenarios of one plan, whose node names end with the branch's number, sources and topics with ``origin``."""
 
     number: int
     origin: int
@@ -108,12 +108,12 @@ class Branch:
 def pack(
     planner: Planner, scenarios: Sequence[Scenario], lengths: Mapping[str, int]
 ) -> tuple[list[Branch], dict[str, Actual]]:
-    """Scenarios of one operation as branches.
+    """Pack scenarios of one operation into branches.
 
     Args:
         planner: Builds the operation's plans.
-        scenarios: All of them.
-        lengths: How many steps to run, by id, where these are not all.
+        scenarios: The scenarios.
+        lengths: How many steps to run, by scenario id, unless it is all of them.
 
     Returns:
         The branches, and the outcomes of the scenarios whose plan is refused.
@@ -160,7 +160,7 @@ class _Origins:
         self._known: dict[str, _Origin] = {}
 
     def of(self, plan: TracePlan, branch: int, is_shared: bool) -> _Origin:
-        """The origin of a branch; one of its own where records of other branches would do harm."""
+        """The origin of a branch; one of its own if records of other branches would do harm."""
         told = [repr((node, node.materialized)) for node in plan.topology if isinstance(node, TableSource)]
         told += [repr(node) for node in plan.topology if isinstance(node, StreamSource)]
         alone = not is_shared or any(map(_may_fail, plan.topology))
@@ -168,7 +168,7 @@ class _Origins:
 
 
 def _shares_time(plan: TracePlan) -> bool:
-    """Whether something that goes by stream time follows a change of key, which brings all cases into one scope."""
+    """Whether a node that depends on stream time follows a change of key, which brings all cases into one scope."""
     return any(_goes_by_time(node) and any(map(_changes_key, with_ancestors(node))) for node in plan.topology)
 
 
@@ -217,7 +217,7 @@ def _packed_node(node: Node, number: int, parents: tuple[Node, ...]) -> Node:
 
 
 def _with_case(key: Expr) -> Expr:
-    """A new key with the case of the old one before it."""
+    """A new key with the case of the old key before it."""
     op, args = operation(key)
     if op == "ref" and args[0] == "key":
         return key

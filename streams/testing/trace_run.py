@@ -28,10 +28,10 @@ class TracePlan:
     Args:
         topology: The plan. Its topics are named as in the steps; keys and values have one field.
         sinks: The sinks to read, in this order, with their names in the traces.
-        versioned: Whether the resulting table is; ``None`` if that is not asked.
-        probe: Its numbers after each step become ``buffer``; only the driver can look inside.
-        counts_expired: Whether a window that is closed counts as dropped on its own, as Kafka has it.
-        before: Told each step before it runs, on the driver.
+        versioned: Whether the resulting table is versioned; ``None`` if the scenario does not ask.
+        probe: Its numbers after each step become ``buffer``; works on the driver only.
+        counts_expired: Whether each closed window counts as a drop of its own, as in Kafka.
+        before: Called with each step before it runs, on the driver only.
     """
 
     topology: Topology
@@ -45,12 +45,12 @@ class TracePlan:
         """How many records the plan's nodes have dropped so far, as Kafka counts."""
         counters = ("skipped", "expired") if self.counts_expired else ("dropped",)
         told = [(node.name, counter) for node in self.topology for counter in counters]
-        # Kafka counts results that a store refuses, of which one record may give several.
+        # Kafka counts the results that a store refuses, and one record may give several.
         told += [(node.name, "late") for node in self.topology if isinstance(node, ForeignKeyJoin | TableAggregate)]
         return sum(driver.counters(name)[counter] for name, counter in told)
 
 
-#: Builds the plan of a scenario's ``params``; raises what a plan is refused with.
+#: Builds the plan of a scenario's ``params``; raises the error with which the plan is refused.
 Planner = Callable[[Params], TracePlan]
 
 
@@ -63,12 +63,12 @@ def plan_or_refusal(planner: Planner, scenario: Scenario) -> TracePlan | Actual:
 
 
 def on_driver(planner: Planner) -> Callable[[Scenario], Actual]:
-    """Runs scenarios of one operation on the driver."""
+    """A function that runs scenarios of one operation on the driver."""
     return lambda scenario: run_plan(planner, scenario)
 
 
 def run_plan(planner: Planner, scenario: Scenario) -> Actual:
-    """The actual outcome on the driver of a scenario whose steps are records and wall-clock steps."""
+    """The outcome on the driver of a scenario whose steps are records and wall-clock steps."""
     plan = plan_or_refusal(planner, scenario)
     if not isinstance(plan, TracePlan):
         return plan

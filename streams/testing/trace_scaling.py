@@ -1,7 +1,6 @@
 """Scales scenarios with different times to the same times: the rules of tables depend on time differences only.
 
-Example: a history of 100 ms and one of 5 ms are the same history, if the times of the latter's scenario are multiplied
-by 20.
+Example: a history of 5 ms is the same as one of 100 ms if all times of its scenario are multiplied by 20.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from typing import Any, Final
 
 from streams.testing.trace_run import Scenario
 
-#: Windows lie at multiples of their size and end one unit of time before another, so their times cannot be scaled.
+#: Operations whose times can be scaled. Those of windows cannot, since windows lie at multiples of their size and end
+#: one unit of time before another.
 SCALED: Final = frozenset(
     ("stream_table_join", "table_table_join", "fk_join", "table_filter", "table_aggregate", "propagation")
 )
@@ -24,10 +24,10 @@ LATEST_MS: Final = 10**14
 
 
 def same_parameters(scenarios: Sequence[Scenario]) -> dict[str, list[tuple[Scenario, int]]]:
-    """Scenarios that have the same parameters after scaling.
+    """Group the scenarios that have the same parameters after scaling.
 
     Returns:
-        By these parameters: the scenarios with them in place of their own, and the factors of their times.
+        By these parameters, as text: the scenarios, with these in place of their own, and the factors of their times.
     """
     units = [_unit(scenario) for scenario in scenarios]
     common = common_unit(units)
@@ -40,7 +40,7 @@ def same_parameters(scenarios: Sequence[Scenario]) -> dict[str, list[tuple[Scena
 
 
 def common_unit(units: Iterable[int]) -> int:
-    """A multiple of the most usual units, and of others as long as it stays short enough.
+    """A common multiple of the most frequent units, and of others as long as it is not too long.
 
     >>> common_unit([2, 3, 3]), common_unit([100, 100, 999_983, 999_979])
     (6, 99998300)

@@ -1,11 +1,11 @@
 """Traces on the Spark engine: all scenarios of an operation, packed into a few streaming applications.
 
-Only the outcome of a batch can be seen on Spark. So ``buffer``, which is told after each step, is left out; and where
+On Spark only the outcome of a batch can be seen. So ``buffer``, which is known after each step, is left out. Where
 drops are counted but not kept step by step (records out of order in a join of tables, closed hopping windows), the
 counts of a node are compared with those of the driver after the same packed records.
 
-A batch is atomic, so a scenario in which a step fails is run up to that step with all others; that the step fails is
-then shown in an application of its own. Which step it is, is asked of the driver.
+A batch is atomic, so a scenario in which a step fails is run with all others up to that step. An application of its own
+then shows that the step fails. Which step it is follows from the driver.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def run_all_on_spark(
     for (_, operation, _), found in zip(planned, told, strict=True):
         for name, actual in found.items():
             known = outcomes[operation].setdefault(name, {})
-            # The application in which a step must fail says nothing more of one that could not be run at all.
+            # If a scenario could not be run at all, the application in which its step must fail adds nothing.
             known.update({} if "failure" in known else actual)
     return outcomes
 
@@ -99,12 +99,12 @@ def register_all(cut: Cut | None = None, session: Session | None = None) -> None
 
 
 def local_session() -> SparkSession:
-    """The session that is there, else a local one with the settings of ``conf/`` and Delta's jars."""
+    """The active session, or else a local one with the settings of ``conf/`` and Delta's jars."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     os.environ.setdefault("SPARK_CONF_DIR", str(_PROJECT / "conf"))
-    # Python workers need not start in this folder; those of a mere checkout find its packages by path only.
+    # Python workers may start in another folder; in a plain checkout they find its packages by path only.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = Path(os.environ.get("VERSIONED_JARS", _PROJECT / ".jars"))
@@ -125,7 +125,7 @@ def _runner(operation: str, cut: Cut, session: Session) -> Callable[[Sequence[Sc
 def _planned(
     operation: str, scenarios: Sequence[Scenario], cut: Cut
 ) -> tuple[dict[str, Actual], list[tuple[int, _Task]]]:
-    """What is known of an operation's scenarios without running them, and what there is to run, with its size."""
+    """The outcomes of an operation that are known without Spark, and the tasks to run on it, with their sizes."""
     planner = PLANNERS[operation]
     told = alone(planner, scenarios)
     errors = errors_of(told)
@@ -143,7 +143,7 @@ def _planned(
 
 
 def _refused(branch: Branch, outcomes: dict[str, Actual]) -> bool:
-    """Whether the engine does not run the branch; then its scenarios have failed."""
+    """Whether the engine refuses the branch; its scenarios then count as failed."""
     try:
         operators_of(branch.plan.topology)
     except TopologyError as refusal:
@@ -188,7 +188,7 @@ def _failed(branch: Branch, why: str) -> dict[str, Actual]:
 
 
 def _told(failure: Exception) -> str:
-    """The last line of a failure that says something; a Java stack trace has hundreds."""
+    """The last line of a failure that says something, since a Java stack trace has hundreds of lines."""
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
     telling = [line for line in lines if "Error" in line.split(":")[0] and not line.startswith("at ")]
     return (telling or lines or [type(failure).__name__])[-1][:500]

@@ -77,7 +77,7 @@ class PackedRun:
         )
 
     def feed(self, cut: Cut) -> None:
-        """Run every case to its end; one micro-batch for each part of the cut."""
+        """Run every case to its end, with one micro-batch for each part of the cut."""
         ends = {case.id: cut.ends(case.scenario, case.length) for branch in self._branches for case in branch.cases}
         for batch in range(cut.batches):
             for branch in self._branches:
@@ -112,7 +112,7 @@ class PackedRun:
         return outcomes
 
     def _tell_drops(self, branch: Branch, outcomes: dict[str, Actual], rejects: dict[int, list[Row]]) -> None:
-        """Drops step by step where the rejects table has each; else only whether the counts are the driver's."""
+        """Add drops step by step if the rejects table has each; otherwise only compare the counts with the driver's."""
         nodes = {node.name for node in branch.plan.topology}
         counted = [(name, what) for node in branch.plan.topology for name, what in _only_counted(node)]
         told = {(name, what): self._counts[f"{name}.{what}"] for name, what in counted}
@@ -197,7 +197,7 @@ def _by_case(rows: Sequence[Row]) -> dict[int, list[Row]]:
 
 
 def _outputs(branch: Branch, case: Case, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows of a case as the driver tells them: step by step, and there sink by sink."""
+    """The rows of a case in the order of the driver: step by step, and within a step sink by sink."""
     sinks = list(branch.plan.sinks)
     ordered = sorted(rows, key=lambda row: (row["seq"][0], sinks.index(row["sink"])))
     return [_output(branch, case, row) for row in ordered]

@@ -1,8 +1,9 @@
 """Traces of versioned stores on Spark and Delta: all calls of all scenarios on one versioned table.
 
-Wherever reads come between writes, the writes until there are a *story* of their own, part of the key and a stream-time
-scope: so all stories are put at once, and all reads are asked of the same stored rows. The rules are about differences
-of times only, so each scenario's times are multiplied until few history retentions are left, each with its own table.
+Wherever reads come between writes, all writes up to there are a *story* of their own, which is part of the key and a
+stream-time scope. So all stories are put at once, and all reads ask the same stored rows. The rules depend only on
+differences of times, so each scenario's times are multiplied until few history retentions are left, each with its own
+table.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _Call:
 
 
 def run_store_on_spark(spark: SparkSession, scenarios: Sequence[Scenario], cut: Cut) -> dict[str, Actual]:
-    """What each call of each scenario returns, by scenario id; the writes are put in as many batches as are cut."""
+    """What each call of each scenario returns, by scenario id; the writes are put in ``cut.batches`` batches."""
     calls: list[_Call] = []
     answers: dict[int, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +98,7 @@ def _by_retention(scenarios: Sequence[Scenario]) -> dict[int, dict[int, int]]:
 def _scaled(retention_ms: int, common: int) -> tuple[int, int]:
     """A retention after scaling, the common one if possible, and the factor."""
     if not retention_ms:
-        # Any two different times must lie further apart than the common retention.
+        # Without a retention, any two different times must lie further apart than the common retention.
         return common, common + 1
     return (common, common // retention_ms) if common % retention_ms == 0 else (retention_ms, 1)
 
@@ -117,7 +118,7 @@ def _calls(case: int, scenario: Scenario, factor: int) -> Iterator[_Call]:
 
 
 def _is_valid(step: Mapping[str, Any]) -> bool:
-    """A call without key, or for a range that ends before it starts, is refused before any table is asked."""
+    """Whether a call has a key and no range that ends before it starts; others are refused without asking a table."""
     first, last = step.get("from"), step.get("to")
     return step["key"] is not None and (first is None or last is None or first <= last)
 
@@ -147,7 +148,7 @@ class _Stories:
                 self.written.update(self._put(batch))
 
     def _batches(self, writes: Sequence[_Call], cut: Cut) -> list[list[tuple[int, _Call]]]:
-        """The writes of all stories, each story cut elsewhere."""
+        """The writes of all stories by batch, each story cut at other places."""
         chance = random.Random(cut.seed)  # noqa: S311
         batches: list[list[tuple[int, _Call]]] = [[] for _ in range(cut.batches)]
         for (case, runs), story in self._number.items():
@@ -158,7 +159,7 @@ class _Stories:
         return batches
 
     def _put(self, writes: Sequence[tuple[int, _Call]]) -> dict[int, dict[str, Any]]:
-        """Put one batch; what each write returned. Of a write in many stories each gives the same; the last counts."""
+        """Put one batch and return what each write returned, which is the same in every story that has the write."""
         records = self._spark.createDataFrame([_record(story, call) for story, call in writes], _RECORDS)
         timed = records.selectExpr("story", "k", "v", "timestamp_millis(ms) AS ts", "step", "dead")
         told = self._table.put(timed, deleted="dead", partition="story", sequence="step")
@@ -171,7 +172,7 @@ class _Stories:
                 result = results[story, call.index]
                 returned[call.number] = {"return": result if result in _CODES else result // call.factor}
             else:
-                # The record of a delete says nothing of where the version ended before.
+                # The record of a delete does not say where the version ended before.
                 before = valid.get((story, call.index))
                 returned[call.number] = {"record": None if before is None else _version(*before, None, call.factor)}
         return returned
@@ -186,7 +187,7 @@ class _Stories:
         rows = self._table.rows().join(self._asked(points, "as_of", "as_of"), ["story", "k"])
         at = self._found(as_of_frame(rows, by_call, F.col("first"), F.col("oldest")))
         rows = self._table.rows().join(self._asked(ranges, "from", "to"), ["story", "k"])
-        # A range without a bound has all the time on that side.
+        # A range without a bound is open on that side.
         first = F.coalesce("first", F.lit("0001-01-01").cast("timestamp"))
         last = F.coalesce("last", F.lit("9999-12-31").cast("timestamp"))
         between = self._found(between_frame(rows, by_call, first, last))
@@ -214,7 +215,7 @@ class _Stories:
         return self._spark.createDataFrame(rows, _ASKED).selectExpr("story", "k", "call", *times)
 
     def _found(self, frame: DataFrame) -> dict[int, list[Any]]:
-        """By the number of the call: the versions in order of time."""
+        """The versions that each call found, in order of time, by the number of the call."""
         factors = {call.number: call.factor for call in self._calls}
         times = [f"unix_millis({name})" for name in ("validFrom", "validTo")]
         rows = frame.where("validFrom IS NOT NULL").selectExpr("call", "v", *times).collect()

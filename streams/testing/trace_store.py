@@ -9,7 +9,7 @@ from versioned.errors import ConfigurationError, RecordError
 from versioned.store_rules import LATEST, REFUSED, Reason, Version, VersionedStore
 
 _US: Final = 1_000
-#: Where Kafka's stores begin to count stream time.
+#: The stream time with which Kafka's stores begin.
 _KAFKA_START_US: Final = -1 * _US
 
 Call = Mapping[str, Any]
@@ -45,7 +45,7 @@ def _delete(store: VersionedStore, call: Call) -> Answer:
     observed_us = store.stream_time_us(call["key"])
     is_late = observed_us is not None and ts_us < observed_us - store.grace_us
     record = _record(store.delete(call["key"], ts_us))
-    # Kafka's record is made by the delete that ends the version, and says nothing of where it ended before.
+    # Kafka's record is made by the delete that ends the version, and does not say where the version ended before.
     return {"record": None if record is None else {**record, "valid_to": None}, "refused": int(is_late)}
 
 

@@ -26,12 +26,12 @@ from streams.topology import StreamsBuilder
 
 #: Kafka's bytes of a record that waits for a join: key prefix, time and sequence; then timestamp, offset, partition.
 _WAITING_BYTES: Final = 1 + 8 + 4 + 8 + 8 + 4
-#: Of the operations behind which rows come from a topic of Kafka's own.
+#: The lengths of the names of internal topics, by the operation behind which Kafka's rows come from such a topic.
 _TOPIC_LENGTHS: Final = {"group_reduce": REPARTITION_TOPIC_LENGTH, "fk_join": RESPONSE_TOPIC_LENGTH}
 
 
 def stored(spec: Params | None, name: str | None = None) -> Materialized | None:
-    """The store of a ``table`` or ``materialize`` specification; none for a table without one."""
+    """The store of a ``table`` or ``materialize`` specification; ``None`` for a table without one."""
     if spec is None or spec.get("materialized") is False:
         return None
     if not spec.get("versioned") and spec.get("kind") != "versioned":
@@ -70,7 +70,7 @@ def unary(source: KTable, spec: Params, name: str) -> KTable:
 
 
 def stream_table_join(params: Params) -> TracePlan:
-    """``stream_table_join``."""
+    """The plan of ``stream_table_join``."""
     builder = StreamsBuilder()
     options = Joined() if "grace_ms" not in params else Joined.with_grace_period(ms(params["grace_ms"]))
     source, right = stream(builder), table(builder, "table", params["table"])
@@ -93,7 +93,7 @@ def _kafka_bytes(record: Waiting) -> int:
 
 
 def table_table_join(params: Params) -> TracePlan:
-    """``table_table_join``."""
+    """The plan of ``table_table_join``."""
     builder = StreamsBuilder()
     left, right = (table(builder, side, params[side]) for side in ("left", "right"))
     join = {"inner": left.join, "left": left.left_join, "outer": left.outer_join}[params["type"]]
@@ -102,7 +102,7 @@ def table_table_join(params: Params) -> TracePlan:
 
 
 def fk_join(params: Params) -> TracePlan:
-    """``fk_join``."""
+    """The plan of ``fk_join``."""
     builder = StreamsBuilder()
     left, right = (table(builder, side, params[side]) for side in ("left", "right"))
     join = left.join if params["type"] == "inner" else left.left_join
@@ -122,7 +122,7 @@ def of_table(builder: StreamsBuilder, result: KTable) -> TracePlan:
 
 
 def table_filter(params: Params) -> TracePlan:
-    """``table_filter``, with what is done with the result."""
+    """The plan of ``table_filter``, with what follows the filter."""
     builder = StreamsBuilder()
     result = unary(table(builder, "table", params["table"]), params, "filter")
     result.to_changelog("out")
@@ -141,7 +141,7 @@ def table_filter(params: Params) -> TracePlan:
 
 
 def table_aggregate(params: Params) -> TracePlan:
-    """``table_aggregate``: groups by the text before the bar, aggregates what is behind it."""
+    """The plan of ``table_aggregate``: groups by the text before the bar, aggregates what is behind it."""
     builder = StreamsBuilder()
     source = table(builder, "table", params["table"])
     if "pre" in params:
@@ -181,7 +181,7 @@ def _text(form: str) -> Callable[[Row, Row], dict[str, str]]:
 
 
 def propagation(params: Params) -> TracePlan:
-    """``propagation``: a chain of operations on a table, and a stream joined to the result."""
+    """The plan of ``propagation``: a chain of operations on a table, and a stream joined to the result."""
     builder = StreamsBuilder()
     result = table(builder, "table", params["table"])
     other = table(builder, "other", params["other"]) if "other" in params else None
@@ -199,9 +199,9 @@ def propagation(params: Params) -> TracePlan:
 
 
 def topic_lengths(chain: Sequence[Params]) -> tuple[int, Mapping[str, int]]:
-    """The length of the name of the topic that a chain's rows come from: of those of the table, and of other topics.
+    """The lengths of the names of topics that rows of a chain come from: for the table, and by topic for the others.
 
-    What Kafka sends through a topic of its own on the way comes from that one.
+    Rows that Kafka sends through an internal topic on the way come from that topic.
     """
     own, others = len("table"), {"other": len("other")}
     for step in chain:

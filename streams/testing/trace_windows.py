@@ -29,7 +29,7 @@ _LONG_BYTES: Final = 8
 _INPUT_TOPIC_LENGTH: Final = len("in")
 #: Kafka's bytes of a buffered record beside topic, key and values: buffer time, timestamp, offset, partition.
 _FIXED_BYTES: Final = 8 + 8 + 8 + 4
-#: Lengths of the names of topics that Kafka makes in these traces: for a grouped table, and for the answers of a
+#: Lengths of the names of internal topics in these traces: that of a grouped table, and that of the responses of a
 #: foreign-key join.
 REPARTITION_TOPIC_LENGTH: Final = 58
 RESPONSE_TOPIC_LENGTH: Final = 60
@@ -38,7 +38,7 @@ SizeOf = Callable[[BufferedRow], int]
 
 
 def ms(value: int) -> str:
-    """Milliseconds as a duration; Kafka's "for ever", the greatest long, becomes the longest one that there is."""
+    """Milliseconds as a duration; Kafka's "for ever", the largest long, becomes the longest possible duration."""
     return f"{min(value, _LONGEST_MS)} ms"
 
 
@@ -75,7 +75,7 @@ def suppressed_of(spec: Mapping[str, Any], size_of: SizeOf, timer: Any = "first"
 
 
 class CurrentStep:
-    """The record that is being processed, for a size that depends on how a window came to be."""
+    """The record that is being processed, for sizes that depend on how a window came about."""
 
     def __init__(self) -> None:
         self.topic = ""
@@ -83,7 +83,7 @@ class CurrentStep:
         self.value_bytes = 0
 
     def note(self, step: Mapping[str, Any]) -> None:
-        """Called before each step."""
+        """Remember a step that is about to run."""
         self.topic = step.get("topic", "")
         self.ts_us = step.get("ts", 0) * _US
         self.value_bytes = len((step.get("value") or "").encode())
@@ -92,14 +92,14 @@ class CurrentStep:
 class KafkaSize:
     """Bytes of a buffered row as Kafka counts them: serialized key and values, record context, source topic.
 
-    For a window that is new, Kafka's old value is what the aggregation started from: the initializer's value, or the
-    aggregate that a sliding window copied; but null for the window right of a record, which is a mere copy.
+    For a new window, Kafka's old value is what the aggregation started from: the initializer's value, or the aggregate
+    that a sliding window copied. For the window right of a record, which is a mere copy, it is null.
 
     Args:
-        topic_length: Of the name of the topic that rows come from.
-        windows: Of the keys.
-        start_bytes: Of the initializer's value.
-        others: The same length for steps of other topics, by topic.
+        topic_length: The length of the name of the topic that rows come from.
+        windows: The windows of the keys.
+        start_bytes: The size of the initializer's value.
+        others: Other lengths than ``topic_length`` for steps of other topics, by topic.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ class KafkaSize:
         return context + prior_bytes + old_bytes + value_bytes(row.value)
 
     def _prior_bytes(self, row: BufferedRow) -> int:
-        # Only a session of one instant is updated in place. What it was is told first when it goes up in another one:
-        # to a buffer that does not hold it yet.
+        # Only a session of one instant is updated in place. Its former value is first sent when it is merged into
+        # another session: to a buffer that does not hold it yet.
         key: Any = row.key
         is_instant = isinstance(self._windows, SessionWindows) and key[WINDOW_START] == key[WINDOW_END]
         came_in_place = is_instant and (row.value is not None or row.old != row.prior)
@@ -136,12 +136,12 @@ class KafkaSize:
         # sliding window twice (right of its predecessor, and its own) it starts from the same value both times.
         if isinstance(self._windows, SessionWindows):
             return row.value is not None or self._holds_step(row)
-        # An empty text that is put behind another is an update all the same; a number that stays is none.
+        # Appending an empty text is an update, though the text stays the same; a number that stays the same is not.
         is_update = _is_text(row.value) and self.step.value_bytes == 0
         return isinstance(self._windows, SlidingWindows) and row.old == row.value and not is_update
 
     def _holds_step(self, row: BufferedRow) -> bool:
-        """Whether a session is the one that the step's record came to, not one that went up in it."""
+        """Whether a session is the one that the step's record joined, not one that was merged into it."""
         key: Any = row.key
         return bool(self.step.topic and key[WINDOW_START] <= self.step.ts_us <= key[WINDOW_END])
 
@@ -150,18 +150,18 @@ class KafkaSize:
             return 0
         if not isinstance(self._windows, SlidingWindows):
             return self._start_bytes
-        # How a sliding window began is to be seen only when it begins: this memory needs the driver.
+        # How a sliding window began can be seen only when it begins, so this memory works on the driver only.
         return self._sliding_start_bytes.setdefault(row.key, self._bytes_of_copied(row))
 
     def _bytes_of_copied(self, row: BufferedRow) -> int:
         key: Any = row.key
         if key[WINDOW_START] == self.step.ts_us + _US:
             return 0
-        # Texts are put one after the other, so what the window began with is all but the record's own.
+        # Texts are concatenated, so the window began with everything but the record's own text.
         return value_bytes(row.value) - self.step.value_bytes if _is_text(row.value) else self._start_bytes
 
     def _key_bytes(self, key: Any) -> int:
-        # The only text in a key is Kafka's key; windows, and the case of a packed scenario, are not.
+        # The only text in a key is Kafka's key; windows, and the case of a packed scenario, are numbers.
         ends = {TimeWindows: 1, SlidingWindows: 1, SessionWindows: 2}.get(type(self._windows), 0)
         texts = [part for part in key.values() if isinstance(part, str)]
         return sum(len(text.encode()) for text in texts) + ends * _LONG_BYTES
@@ -180,7 +180,7 @@ def value_bytes(value: Row | None) -> int:
 
 
 def windowed(params: Params) -> TracePlan:
-    """``windowed_aggregate`` and ``suppress_windowed``."""
+    """The plan of ``windowed_aggregate`` and of ``suppress_windowed``."""
     builder = StreamsBuilder()
     size = KafkaSize(_INPUT_TOPIC_LENGTH, windows_of(params["window"]), _LONG_BYTES if params["agg"] == "count" else 0)
     table = windowed_table(builder, params)
@@ -214,7 +214,7 @@ def windowed_table(builder: StreamsBuilder, params: Mapping[str, Any]) -> KTable
 
 
 def stream_stream_join(params: Params) -> TracePlan:
-    """``stream_stream_join``."""
+    """The plan of ``stream_stream_join``."""
     builder = StreamsBuilder()
     left, right = (builder.stream(side, value="v") for side in ("left", "right"))
     windows = JoinWindows(*(params[name] * _US for name in ("before_ms", "after_ms", "grace_ms")))
@@ -224,7 +224,7 @@ def stream_stream_join(params: Params) -> TracePlan:
 
 
 def time_limit(params: Params) -> TracePlan:
-    """``suppress_time_limit``: over a table, a filtered table, a grouped table or a windowed one."""
+    """The plan of ``suppress_time_limit``: over a table, a filtered table, a grouped table or a windowed one."""
     builder = StreamsBuilder()
     size = size_of_limit(params)
     table = limited_table(builder, params)
@@ -236,7 +236,7 @@ def time_limit(params: Params) -> TracePlan:
 
 
 def sinks_of(params: Params) -> dict[str, str]:
-    """The sinks of a scenario with one before and one after the suppression, or only the latter."""
+    """The sinks of a scenario: one before and one after the suppression, or only the latter."""
     return {"raw": "raw", "out": "out"} if params.get("raw") else {"out": "out"}
 
 

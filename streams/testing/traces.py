@@ -28,7 +28,7 @@ _ANSWERS: Final = ("expected", "kafka", "kip_outputs")
 
 
 def run(scenarios: Sequence[Scenario], engine: str) -> dict[str, Actual]:
-    """What an engine makes of scenarios, by id, in their order.
+    """The outcomes of scenarios on an engine, by id, in the order of the scenarios.
 
     Raises:
         ConfigurationError: the engine does not run an operation.
@@ -43,7 +43,7 @@ def run(scenarios: Sequence[Scenario], engine: str) -> dict[str, Actual]:
 
 
 def run_scenario(scenario: Scenario, engine: str) -> Actual:
-    """What an engine makes of one scenario.
+    """The outcome of one scenario on an engine.
 
     Raises:
         ConfigurationError: the engine does not run its operation.
@@ -52,11 +52,11 @@ def run_scenario(scenario: Scenario, engine: str) -> Actual:
 
 
 def first_difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
-    """What differs first, as text; ``None`` if nothing that counts does."""
+    """The first difference that counts, as text; ``None`` if there is none."""
     if "failure" in actual:
         return f"not run: {actual['failure']}"
     if "ok" in expected:
-        # Of a plan that is refused only that it is refused.
+        # Of a refused plan only the refusal is compared, not its message.
         return None if expected["ok"] == actual["ok"] else f"ok: expected {expected['ok']}, got {actual['ok']}"
     wanted_error, error = expected.get("error"), actual.get("error")
     if (wanted_error is None) != (error is None):
@@ -80,12 +80,12 @@ def differences(scenarios: Sequence[Scenario], outcomes: Mapping[str, Actual]) -
 
 
 def unseen(outcomes: Mapping[str, Actual]) -> dict[str, int]:
-    """What an engine cannot tell and is not compared: the field, and in how many scenarios."""
+    """The fields that an engine cannot show and that are not compared, with the number of scenarios."""
     return dict(Counter(name for actual in outcomes.values() for name in actual.get("unseen", ())))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code: 1 if a scenario failed, 2 if the engine cannot run one."""
+    """Run the command line and return the exit code: 1 if a scenario failed, 2 if the engine cannot run one."""
     options = _options(arguments)
     scenarios = [scenario for path in options.files for scenario in json.loads(path.read_text(encoding="utf-8"))]
     if options.engine == "spark":
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _quiet():
             told = run(some, options.engine)
         outcomes.update(told)
-        # After each operation: on Spark all of them take a while, and what was found must outlive an interruption.
+        # Write after each operation: on Spark they take a while, and results must outlive an interruption.
         if options.out:
             options.out.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
         failures = differences(some, told)

@@ -44,7 +44,7 @@ def _is_null(expr: Expr) -> bool:
 
 
 def _never_true(expr: Expr) -> Expr | None:
-    """The part of a condition that can never be true or false; a null is allowed as one value among others."""
+    """The part of a condition that can never be true or false, if there is one; null may be one value among others."""
     op, args = operation(expr)
     if op == "lit":
         return None if args[0] is None or isinstance(args[0], bool) else expr

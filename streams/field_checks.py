@@ -90,7 +90,7 @@ def _knowing(node: Node, parents: tuple[Node, ...], values: Mapping[str, tuple[s
 
 
 def check_fields(node: Node, *, any_case: bool = False) -> None:
-    """Refuse a field that the row does not have from which a node's functions read it, and two fields of one name.
+    """Refuse a field that a node's functions read from a row without it, and two fields of one name.
 
     Names are one whatever their case, as on Spark. Rows that are merged must not share a name, and rows of which one is
     chosen must have the same fields.

@@ -30,7 +30,7 @@ CORRECTION_FIELDS: Final = ("original_scope", "original_seq", "revision", "old",
 #: What a window adds to a key, in order.
 WINDOW_FIELDS: Final = ("windowStart", "windowEnd")
 WINDOW_START, WINDOW_END = WINDOW_FIELDS
-#: The columns of a versioned table between whose instants a version is valid.
+#: The columns of a versioned table that say from when until when a version is valid.
 VERSION_FIELDS: Final = (VersionedTableSpec.valid_from, VersionedTableSpec.valid_to)
 #: The column of a window store with the largest ts of the window's records.
 MAX_TS: Final = "maxTs"

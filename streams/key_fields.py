@@ -41,7 +41,7 @@ def group_fields(node: AggregateNode) -> tuple[str, ...] | None:
 
 
 def has_window_key(node: Node) -> bool:
-    """Whether a node's keys have the window fields that an aggregate above it adds, not fields of the same names.
+    """Whether a node's keys have the window fields that an aggregate above it adds, not just fields so named.
 
     >>> from streams.nodes import StreamSource
     >>> has_window_key(StreamSource("read-again", topic="t", key=("id", "windowStart", "windowEnd")))

@@ -35,7 +35,7 @@ Histogram = Mapping[int, int]
 
 @dataclass(frozen=True)
 class SuggestedGrace:
-    """A grace within which at least ``share`` of the ``records`` seen came, and that in words."""
+    """A grace within which at least ``share`` of the ``records`` seen came; ``text`` says so in words."""
 
     grace: timedelta
     share: float

@@ -64,7 +64,7 @@ def check_within(nodes: Iterable[Node], shapes: Mapping[str, Shape]) -> None:
 
 
 def _sides(node: Node) -> dict[str, str | None]:
-    """The source whose value each row is that a node's functions see, by name; None if it is not known."""
+    """The source of the value that each row of a node's functions is, by the row's name; None if it is not known."""
     if not node.parents:
         return {}
     first = _source_of(node.parents[0])

@@ -26,7 +26,7 @@ class Bag:
     """Values, each with the number of times it is there; all NaNs are the same value, and structs are rows.
 
     :meth:`changed` returns another bag and leaves this one as it was, since a store may refuse the new result. Nothing
-    is copied: only the bag that was changed or read last holds the values, and every other bag knows the one value in
+    is copied: only the bag that was made or read last holds the values, and every other bag knows the one value in
     which it differs from the next bag on the way there.
 
     Example:

@@ -237,7 +237,7 @@ class TopologyTestDriver:
             if isinstance(node, (ChangelogSink, TableSink)):
                 self._outputs[node.name] = []
         for sources in self._sources.values():
-            # A record of a topic reaches its tables before its streams, and otherwise its sources in plan order.
+            # A record reaches tables before streams, and otherwise sources in the order of the plan.
             sources.sort(key=lambda source: isinstance(source, StreamSource))
         self.stores = stores
 

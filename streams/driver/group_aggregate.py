@@ -17,7 +17,7 @@ class GroupAggregateProcessor(StoringProcessor):
 
     Args:
         node: The node.
-        context: The driver's.
+        context: What operators share.
         result: Makes the result row of a state.
     """
 

@@ -86,7 +86,7 @@ class _Unmatched:
 
 @dataclass(frozen=True)
 class Marks:
-    """Instants to restore a buffer with: stream time, where the last scan for final records ended, newest per side."""
+    """Instants to restore a buffer with: stream time, where the last scan ended, the newest timestamp of each side."""
 
     stream_time_us: int | None = None
     look_from_us: int | None = None
@@ -203,7 +203,7 @@ class JoinBuffer:
         self._look_from_us = record.ts_us if self._look_from_us is None else min(self._look_from_us, record.ts_us)
 
     def is_final(self, side: Side, ts_us: int) -> bool:
-        """Whether any partner that a record could still meet would be late itself."""
+        """Whether every partner that a record could still meet would be late itself."""
         return self.stream_time_us is not None and self._passes_at_us(side, ts_us) < self.stream_time_us
 
     def final_unmatched(self, side: Side) -> list[Held]:

@@ -68,6 +68,7 @@ class StoreView:
 
         Raises:
             ConfigurationError: the table keeps no versions, or the range ends before it begins.
+            RecordError: the key has other fields than the table.
         """
         state = self._processor.state if isinstance(self._processor, StoringProcessor) else None
         if not isinstance(state, VersionedState):

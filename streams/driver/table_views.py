@@ -21,8 +21,8 @@ RowFunction = Callable[[Row | None, Row], Row | None]
 class TableViewProcessor(StoringProcessor):
     """Applies a function to each row of a table; without a store of its own, look-ups go through to that table.
 
-    With ``drops``, a null result is not forwarded if the previous result was null too. So does a filter of a plain,
-    stored table (R160); that of a versioned one forwards them, since they carry time (R161).
+    With ``drops``, a null result is not forwarded if the previous result was null too. This is so for filters of plain,
+    stored tables (R160). Filters of versioned tables forward it, since it carries a time (R161).
     """
 
     def __init__(self, node: Any, context: Context, function: RowFunction, drops: bool) -> None:

@@ -64,7 +64,7 @@ class WindowState:
         self._closed_idle: dict[Row, OrderedWindows[None]] = {}
 
     def add(self, key: Row, value: Row | None, ts_us: int, stream_time_us: int) -> Outcome:
-        """Add one record, at a stream time that the record has already advanced."""
+        """Add one record, at the stream time after this record."""
         if isinstance(self.windows, SessionWindows):
             return self._add_to_session(self.windows, key, value, ts_us, stream_time_us)
         if ts_us < self._first_us:

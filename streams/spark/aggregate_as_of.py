@@ -42,7 +42,7 @@ def aggregate_as_of(application: StreamingApplication, aggregate: str, at: datet
 
 
 def _aggregated(node: TableAggregate, members: DataFrame) -> DataFrame:
-    """The result of each group of ``_key`` and ``_value``."""
+    """The aggregate of each group, from members with ``_key`` and ``_value``."""
     if node.group_key is not None:
         members = with_key(members, "_group", node.group_key, F.col(VALUE))
     else:
@@ -58,19 +58,19 @@ def _aggregated(node: TableAggregate, members: DataFrame) -> DataFrame:
 
 
 def _mean(operand: str) -> Column:
-    # That of decimals is one itself, rounded; a running mean is a double.
+    # Spark's mean of decimals is a rounded decimal; the running mean is a double.
     return F.avg(F.col(operand).cast("double"))
 
 
 def _members(application: StreamingApplication, node: Node, at: datetime) -> DataFrame:
-    """The rows of a table at an instant, as ``_key`` and ``_value``."""
+    """The rows of a table as of an instant, as ``_key`` and ``_value``."""
     if isinstance(node, VIEWS) and node.materialized is None:
         rows = _members(application, node.parents[0], at)
         bindings = {"key": F.col(KEY), "value": F.col(VALUE)}
         if isinstance(node, TableFilter):
             return rows.where(holds(to_column(node.predicate, bindings)))
         mapped = rows.withColumn(VALUE, to_column(node.mapper, bindings))
-        # What a mapper makes null is deleted for those behind it.
+        # Downstream, a row that the mapper makes null is deleted.
         return mapped.where(F.col(VALUE).isNotNull())
     materialized = materialized_of(node)
     if materialized is None or not materialized.is_versioned:

@@ -20,18 +20,18 @@ from streams.spark.kernel import PlainRow, Told
 from streams.spark.plain_store import LAST_US
 from streams.spark.returned import returned
 
-#: So many results that a store refused may wait behind the last one that it took, which may have to tell the bag.
+#: At most this many results that a store refuses are kept waiting behind the last one that it takes (see _BagOnce).
 _MOST_WAITING: Final = 4_096
 
 
 @dataclass(frozen=True)
 class StateCodec:
-    """How a group's aggregate is kept in a row, and read back.
+    """Converts a group's aggregate to the columns of its row, and back.
 
     Args:
-        aggregation: What is computed.
+        aggregation: The aggregation.
         is_scalar: Whether user code aggregates to a single value.
-        returns: The type of what user code returns; None = it is taken as it is.
+        returns: The type of what user code returns; None = the value is taken as it is.
     """
 
     aggregation: Aggregation
@@ -40,11 +40,11 @@ class StateCodec:
 
     @cached_property
     def fit(self) -> Callable[[Any], Any]:
-        """What makes of a result of user code one that can be kept; made once, for there are many groups."""
+        """The function that turns a result of user code into one that can be stored; made once for all groups."""
         return returned(self.returns)
 
     def state(self, row: PlainRow) -> Any:
-        """The aggregate out of its row: the result's fields, and the bag where there is one."""
+        """The aggregate read from its row: the result's fields, or the bag where there is one."""
         if self.aggregation.kind in ("min", "max") and BAG in row:
             return Bag((entry["value"], entry["n"]) for entry in row[BAG] or ())
         value = row[VALUE]
@@ -53,14 +53,14 @@ class StateCodec:
         return None if value is None else value[self.aggregation.output]
 
     def kept(self, state: Any) -> PlainRow:
-        """What is kept beside the result."""
+        """The columns stored beside the result."""
         if isinstance(state, Bag):
             return {BAG: [{"value": value, "n": n} for value, n in state.items()]}
         return {}
 
 
 class _BagOnce:
-    """Has only the last result that goes into the state tell the bag: no other one is stored, and bags are large."""
+    """Attaches the bag only to the last result that goes into the state: no other one is stored, and bags are large."""
 
     def __init__(self, codec: StateCodec) -> None:
         self._codec = codec
@@ -68,11 +68,14 @@ class _BagOnce:
         self._waiting: list[PlainRow] = []
 
     def passes(self, told: PlainRow, state: Any) -> Iterator[PlainRow]:
-        """What can be told once a result is here: all before it, if it goes into the state; of other states, itself."""
+        """The rows that can be passed on now that a result is here; without a bag, the result itself.
+
+        A result that goes into the state releases all rows before it, and waits.
+        """
         if not isinstance(state, Bag):
             yield told
         elif told[ASIDE]:
-            # Rows stay in order, so it waits with the one before it.
+            # To keep the rows in order, it waits with the one before it.
             self._waiting.append(told)
             if not self._waiting[0][ASIDE] and len(self._waiting) <= _MOST_WAITING:
                 return
@@ -82,17 +85,17 @@ class _BagOnce:
             self._waiting, self._state = [told], state
 
     def rest(self) -> Iterator[PlainRow]:
-        """What is still to be told, when nothing comes behind it, or too much."""
+        """The waiting rows, when no result follows, or too many wait."""
         for told in self._waiting:
             yield told if told[ASIDE] else {**told, **self._codec.kept(self._state)}
         self._waiting = []
 
 
 class _Latest:
-    """Which results of a group its aggregate goes on from: all, but for what a versioned store has behind them.
+    """Decides which results of a group its aggregate goes on from: all, unless a versioned store has newer versions.
 
     Args:
-        unit_us: In which steps the store tells instants; None if there is none, or one without versions.
+        unit_us: The store's time resolution in microseconds; None without a versioned store.
     """
 
     def __init__(self, unit_us: int | None) -> None:
@@ -100,7 +103,7 @@ class _Latest:
         self._newest_us: int | None = None
 
     def takes(self, event: PlainRow, us: int) -> bool:
-        """Whether a result at an event is the store's latest: not if it is refused, or older than a tombstone."""
+        """Whether the store takes an event's result as its latest: not if it refuses it, or has a newer tombstone."""
         if self._unit_us is None:
             return True
         at = us // self._unit_us * self._unit_us
@@ -115,8 +118,8 @@ class _Latest:
 class AddingFold:
     """Unwindowed aggregates of a stream: each record is added (Kafka: ``KStreamAggregate``).
 
-    Events have ``_value``, ``_us``, ``_scope``, ``_place``, and of a versioned store ``_horizon_us`` and ``_last_us``;
-    states ``_value``, ``_us``. It tells the group's changes.
+    Events have ``_value``, ``_us``, ``_scope``, ``_place``, and for a versioned store ``_horizon_us`` and ``_last_us``;
+    states have ``_value``, ``_us``. It yields the group's changes.
     """
 
     codec: StateCodec
@@ -143,9 +146,9 @@ class AddingFold:
 class ReplacingFold:
     """Aggregates of a table: the old value is taken away, the new one added (Kafka: ``KTableAggregate``).
 
-    Events have ``_minus`` and ``_plus`` (values of the group, or null), ``_us``, ``_scope``, ``_place``, and of a
-    versioned store ``_horizon_us`` and ``_last_us``. The bag of ``min`` and ``max`` is told by the last result that the
-    store takes.
+    Events have ``_minus`` and ``_plus`` (values of the group, or null), ``_us``, ``_scope``, ``_place``, and for a
+    versioned store ``_horizon_us`` and ``_last_us``. Only the last result that the store takes carries the bag of
+    ``min`` and ``max``.
     """
 
     codec: StateCodec
@@ -161,7 +164,7 @@ class ReplacingFold:
         for event in events:
             before = None if us is None else aggregator.result(state)
             changed = aggregator.initial() if us is None else state
-            # Nothing can be taken from a group that has no aggregate: its store refused it, or user code made it null.
+            # A group without an aggregate has nothing to take away: its store refused it, or user code made it null.
             minus, plus = None if us is None else event["_minus"], event["_plus"]
             for value, sign in ((minus, -1), (plus, 1)):
                 if value is not None:

@@ -26,19 +26,19 @@ from versioned import spark_functions as F
 from versioned.errors import TopologyError
 from versioned.sql_types import has_order
 
-#: Names of what is kept beside the result: the sum and the number of values, or each value with its number.
+#: Columns stored beside the result: the sum and the number of values, or the bag (each value with its number).
 SUM, NUMBER, BAG = "_sum", "_number", "_bag"
 USER_CODE: Final = ("reduce", "aggregate")
 _OPERAND: Final = "operand"
-#: Of a result that goes into a versioned store: the ts before which it is refused, and whether it leaves the aggregate
-#: as it was, since it is refused or older than a tombstone.
+#: Columns of a result for a versioned store: the ts before which it is refused, and whether the aggregate stays as it
+#: was, because the result is refused or older than a tombstone.
 HORIZON_US, ASIDE = "_horizon_us", "_is_aside"
 
 
 def operand(aggregation: Aggregation, value: Column) -> Column:
-    """What is aggregated of a row: the expression's value, or true for each row where there is none.
+    """The operand that a row contributes: the expression's value; without an expression, true (``count``) or the value.
 
-    Of a row that is not there it is null, and the user's functions hear nothing.
+    It is null where there is no row, and the user's functions are not called then.
     """
     if aggregation.value is None:
         return F.when(value.isNotNull(), True) if aggregation.kind == "count" else value
@@ -46,18 +46,19 @@ def operand(aggregation: Aggregation, value: Column) -> Column:
 
 
 def operands_first(aggregation: Aggregation, rows: DataFrame, *values: str) -> tuple[Aggregation, DataFrame]:
-    """An aggregation, and rows of which Spark works out what is aggregated before Python folds them.
+    """An aggregation and its rows, with the operand already computed by Spark before Python folds the rows.
 
-    Python would give the parts of an expression other types than Spark gives its result: a quotient of decimals all its
-    digits, what is chosen between two types the type of what is chosen.
+    Python would compute other types than Spark: a quotient of decimals keeps all its digits, and a choice between two
+    types has the type of the chosen value.
 
     Args:
-        aggregation: Built in, or by user code, which takes whole rows.
-        rows: Has ``_key`` and the columns of values.
-        values: Names of these; null where there is nothing to aggregate.
+        aggregation: A built-in one, or user code, which takes whole rows.
+        rows: A frame with ``_key`` and the value columns.
+        values: Names of the value columns; null where there is nothing to aggregate.
 
     Returns:
-        The aggregation of the one field that the values have now; both as they are where there is no expression.
+        The aggregation over the single field that the values have now, and the rows; both unchanged if there is no
+        expression.
     """
     if aggregation.kind in USER_CODE or aggregation.value is None:
         return aggregation, rows
@@ -69,7 +70,7 @@ def operands_first(aggregation: Aggregation, rows: DataFrame, *values: str) -> t
 
 
 def check_told(node: str, aggregation: Aggregation) -> None:
-    """Refuse user code whose result has a type that nothing tells; before a batch is there.
+    """Refuse user code whose result type is unknown, before the first batch.
 
     Raises:
         TopologyError: an ``aggregate`` without the schema of its result.
@@ -85,8 +86,8 @@ def result_type(node: str, aggregation: Aggregation, rows: DataFrame) -> StructT
 
     Args:
         node: The operator, for errors.
-        aggregation: What is computed.
-        rows: Has ``_key`` and ``_value``: what is aggregated.
+        aggregation: The aggregation.
+        rows: The aggregated rows, with ``_key`` and ``_value``.
 
     Raises:
         TopologyError: as :func:`checked_operand`.
@@ -104,16 +105,16 @@ def result_type(node: str, aggregation: Aggregation, rows: DataFrame) -> StructT
 
 
 def checked_operand(node: str, aggregation: Aggregation, rows: DataFrame) -> DataType:
-    """The type of what is aggregated by ``sum``, ``avg``, ``min`` or ``max``.
+    """The type of the operand of ``sum``, ``avg``, ``min`` or ``max``.
 
     Args:
         node: The operator, for errors.
-        aggregation: What is computed.
-        rows: Has ``_key`` and ``_value``: what is aggregated.
+        aggregation: The aggregation.
+        rows: The aggregated rows, with ``_key`` and ``_value``.
 
     Raises:
-        TopologyError: its values have no order, where the least or greatest is looked for; or they are durations, which
-            no table keeps.
+        TopologyError: ``min`` or ``max`` of values without an order; or the values are durations, which no table
+            stores.
     """
     kind = rows.select(operand(aggregation, F.col(VALUE)).alias("operand")).schema["operand"].dataType
     if aggregation.kind in ("min", "max") and not has_order(kind):
@@ -134,25 +135,25 @@ def is_scalar(aggregation: Aggregation, rows: DataFrame) -> bool:
 
 
 def returned_type(aggregation: Aggregation, kind: StructType, scalar: bool) -> DataType | None:
-    """The type of what user code returns, of the result's type; None of built-in aggregates, which return nothing."""
+    """The type of what user code returns, given the result's type; None for built-in aggregates."""
     if aggregation.kind not in USER_CODE:
         return None
     return kind[0].dataType if scalar else kind
 
 
 def bag_type(kind: DataType) -> ArrayType:
-    """Each value of a group with how often it is there: what ``min`` and ``max`` need when a value leaves."""
+    """The type of a bag: each value of a group and how often it occurs, which ``min`` and ``max`` of tables need."""
     return ArrayType(StructType([StructField("value", kind), StructField("n", LongType())]))
 
 
 def _user_type(aggregation: Aggregation, rows: DataFrame) -> StructType:
-    # A reduce gives what it is given.
+    # A reduce returns the type of its values.
     kind = rows.schema[VALUE].dataType if aggregation.schema is None else _parsed(rows, aggregation.schema)
     return kind if isinstance(kind, StructType) else StructType([StructField(aggregation.output, kind)])
 
 
 def _parsed(rows: DataFrame, schema: str) -> DataType:
-    """The type that a DDL text names: fields, or a single type."""
+    """The type of a DDL text: a struct of fields, or a single type."""
     if names_fields(schema):
         return StructType.fromDDL(schema)
     empty = rows.sparkSession.createDataFrame([], "x INT")

@@ -18,16 +18,17 @@ from versioned.reading import read_table
 def with_alarms(
     spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators, there: Collection[TableRef]
 ) -> LedgerState:
-    """The state with the alarm of each suppression that heeds the wall clock: when its oldest row is due (R116, R118).
+    """The state with an alarm for each suppression that heeds the wall clock: when its oldest row is due (R116, R118).
 
-    Without, a limit that was switched on or shortened would wait for the next record. A small job for each of them.
+    Without it, a limit that was switched on or shortened would only take effect with the next record. Runs a small job
+    for each such suppression.
 
     Args:
         spark: The session.
         root: Where the application's tables are.
-        state: The ledger's newest row.
+        state: The state in the ledger's newest row.
         operators: The operators of the plan.
-        there: The tables that are there.
+        there: The tables that exist.
     """
     alarms = dict(state.alarms)
     for name, operator in operators.items():

@@ -1,7 +1,6 @@
 """``StreamingApplication``: one topology, one streaming query, plain Delta tables.
 
-This module checks what a start finds, and refuses what does not fit; ``started_query.py`` has the batches of the
-started query.
+This module checks what a start finds and refuses what does not fit; ``started_query.py`` runs the batches.
 """
 
 from __future__ import annotations
@@ -260,7 +259,7 @@ class StreamingApplication:
         """
         told = trigger_of(trigger)
         refuse_running(self._spark, self.name)
-        if self._started is not None:  # It had parts of its own.
+        if self._started is not None:  # The former query has used these operators; the new one needs its own.
             self._parts = Assembly(self._setup, self._make())
         found = self._agreed_state()
         topics = self.refuse_changes(found)
@@ -282,7 +281,7 @@ class StreamingApplication:
             drains=self._drains,
         )
         started.refuse_broken()
-        # Only now: a topic that was refused may be taken out again.
+        # Only now, so that a topic which made the start fail can still be taken out of the plan.
         checkpoint = checkpoint_of(self._setup.checkpoint, found.state.epoch)
         add_sources(self._spark, checkpoint, len(topics) + 1)
         self._ledger.keep_topics(topics, found.topics)
@@ -296,7 +295,7 @@ class StreamingApplication:
         return Interpretation(read, found.measured(read, beside), beside, reads_more=reads_more)
 
     def _make_rejects(self, found: RecoverySurvey) -> None:
-        """Make the table of rejects; it and all that are there keep no statistics of personal data from now on."""
+        """Create the rejects table if it is missing, and hide personal data from the statistics of every table."""
         rejects, there, personal = self._parts.rejects, found.there(), self._setup.pii_columns
         rejects.create(self._spark, is_there=rejects.target in there)
         for target in there - {rejects.target} if personal else ():
@@ -327,11 +326,15 @@ class StreamingApplication:
         """
         self._refuse_unfit(found.state, found)
         refuse_returned(self._spark, self.root, found, self.topology, self._parts.operators)
-        # What the last start kept comes first: it may have died before its first ledger row.
+        # The topics that the last start kept take precedence: it may have died before its first ledger row.
         return topics_in_order(self.name, found.topics or found.state.topics, self._setup.sources)
 
     def _refuse_unfit(self, state: LedgerState, found: RecoverySurvey) -> None:
-        """Refuse a plan that reads its own tables, counts on what none promises, or lacks what rows wait for."""
+        """Refuse a plan that does not fit the tables.
+
+        It reads the application's own tables, asks a versioned table for what it does not promise, or lacks a node or
+        a stream time that stored rows wait for.
+        """
         refuse_own_sources(self._spark, self._setup.sources, found.locations)
         refuse_promises(self.root, self._parts.operators, found.tables)
         refuse_orphans(self._spark, self.root, state, self._parts.operators, found)
@@ -339,7 +342,7 @@ class StreamingApplication:
         refuse_lost_scopes(self._spark, self.root, state, self._parts.operators, whole)
 
     def _united(self, topics: Iterable[str]) -> tuple[DataFrame, list[IntakeRule]]:
-        """All sources as one, and how their records are taken in, once their columns were found to do."""
+        """All sources as one DataFrame, and the intake rules of their records, after a check of their columns."""
         sources, order = self._setup.sources, self._setup.order
         united = unite(self._spark, {topic: sources[topic] for topic in topics})
         rules = checked_rules(self.topology, sources, order, self._max_future_us, united.schema)
@@ -348,13 +351,13 @@ class StreamingApplication:
         return united, rules
 
     def _agreed_state(self) -> RecoverySurvey:
-        """Ledger, checkpoint and tables, with the state to go on from, once they are found to belong together."""
+        """Survey ledger, checkpoint and tables, and raise unless they belong together; begin a new epoch if asked."""
         if self._new_epoch:
             before = self.survey()
             refuse_epoch(before)
             holding = holding_tables(self._parts.operators)
             former = told_by_tables(before, holding) if before.has_lost_ledger else before.state
-            # What the start would refuse is found before anybody is shut out.
+            # Find what the start would refuse before shutting any other driver out.
             self._refuse_unfit(former, before)
             self._united(sorted(self._setup.sources))
             begin_ledger(self._ledger, before)
@@ -382,7 +385,7 @@ class StreamingApplication:
         unknown = sorted(set(suppressions) - set(self._buffers()))
         if unknown:
             raise ConfigurationError(f"{unknown} hold no buffer; those that do are {sorted(self._buffers())}.")
-        # What input there is may be several batches: what waits leaves once, behind the last of them.
+        # The pending input may take several batches; the buffers are emptied once, after the last of them.
         self.run()
         self._drains = suppressions
         try:
@@ -395,7 +398,7 @@ class StreamingApplication:
         self.start(trigger).awaitTermination()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to the server of Spark Connect with a function that holds it: all but the client's session."""
+        """The state to pickle when Spark Connect ships a function to its server: all but the client's session."""
         return {name: held for name, held in self.__dict__.items() if name not in ("_spark", "_ledger")}
 
     def _buffers(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Applies the operators of a plan to a batch: each as soon as its inputs are ready.
 
-Most of this work is planning queries. Spark plans a query in the thread that asks for it, which would leave the other
-cores idle. So independent branches of a plan are planned at the same time.
+Applying is mostly planning queries, which Spark does in the calling thread. So that other cores do not sit idle,
+branches of a plan that do not wait for each other are planned in parallel.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from versioned.side_by_side import in_turn
 
 T = TypeVar("T")
 
-#: What Spark says of an expression whose operands are not there, or of a type that it does not take.
+#: Spark's error conditions for an expression whose operands are missing or of a type that it does not take.
 _UNFIT: Final = ("DATATYPE_MISMATCH", "FIELD_NOT_FOUND", "INVALID_EXTRACT", "UNRESOLVED_")
 
 
 class EmptyFlows:
-    """Flows that are known to be empty lose their plans: of those only the type matters, which never changes."""
+    """Replaces flows that are known to be empty by ones without a plan: only their types matter, and never change."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, StructType] = {}
 
     def light(self, name: str, session: SparkSession, flow: Flow) -> Flow:
-        """A flow whose frame has no long plan.
+        """The flow, with a trivial plan if it is known to be empty.
 
         Args:
-            name: Whose flow it is; all of one name have the same columns.
+            name: The flow's owner; all flows of one name have the same columns.
             session: The batch's session.
-            flow: It goes on as it is unless it is known to be empty.
+            flow: The flow; returned as it is unless it is known to be empty.
         """
         if not flow.is_empty:
             return flow
@@ -56,19 +56,19 @@ class EmptyFlows:
 def apply_all(
     topology: Topology, operators: Operators, batch: Batch, sources: Mapping[str, Flow], empty: EmptyFlows
 ) -> dict[str, list[Flow]]:
-    """Apply every operator to a batch, several at the same time; none before its parents.
+    """Apply every operator to a batch: several at the same time, but none before its parents.
 
-    Those that are spared are applied to nothing, since their tables hold already what they would make of the records.
+    Spared operators get no records, since their tables already hold what they would make of them.
 
     Args:
         topology: The plan.
         operators: Its operators by name.
         batch: The batch.
-        sources: What comes to the source nodes.
-        empty: Knows the types of flows that hold nothing.
+        sources: The flows of the source nodes.
+        empty: Makes the frames of empty flows.
 
     Returns:
-        What reached each node.
+        The flows that reached each node.
     """
     known = [*batch.stream_times.values(), *(flow.bounds or {} for flow in sources.values())]
     batch.scopes = frozenset(chain.from_iterable(known))
@@ -92,10 +92,10 @@ def apply_all(
 
 
 def _fitting(node: str, make: Callable[[], T]) -> T:
-    """What a node makes, unless its functions take fields for what they are not.
+    """The result of ``make``; an error in the node's expressions is raised with the node's name.
 
     Raises:
-        TopologyError: with Spark's words for it.
+        TopologyError: an expression does not fit the fields or their types, in Spark's words.
     """
     try:
         return make()

@@ -1,8 +1,8 @@
 """The input of a batch: per topic the number of records, the batch clock and a fingerprint, in one job for all.
 
-The fingerprint shows whether a replayed batch has the same records as before: their number, and a sum and an exclusive
-or of stable hashes of the rows, so that their order does not matter. With other columns, the same records have other
-hashes.
+The fingerprint shows whether a replayed batch has the same records as before. It consists of their number, and the sum
+and the exclusive or of stable hashes of the rows, so their order does not matter. If a source has other columns, the
+same records have other hashes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ALL: Final = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Arrived:
-    """The records of one topic in a batch, or its tick."""
+    """What a batch has of one topic, or its tick."""
 
     count: int
     clock_us: int
@@ -46,7 +46,7 @@ def arrived(rows: DataFrame) -> dict[str, Arrived]:
 
 
 def fingerprint(count: int, low: int, xor: int) -> str:
-    """A fingerprint as text that starts with the number of records (:mod:`versioned.replay` compares them).
+    """A fingerprint as text, which starts with the number of records (:mod:`versioned.replay` compares them).
 
     >>> fingerprint(2, 255, -1)
     '2:ff:ffffffffffffffff'
@@ -55,6 +55,6 @@ def fingerprint(count: int, low: int, xor: int) -> str:
 
 
 def _hash(topics: Iterable[tuple[str, DataType]]) -> Column:
-    """The hash of the one topic that a row is of: what came stays the same when the plan has another source."""
+    """The hash of a row's own topic column: it does not change when the plan gets another source."""
     each = (F.when(F.col(name).isNotNull(), row_hash([(F.col(name), kind)])) for name, kind in topics)
     return F.coalesce(*each, F.lit(0).cast("long"))

@@ -1,8 +1,8 @@
 """Converts rows between Arrow and the form that the rules and user code take.
 
 As in the test driver, a map is a dictionary, not a list of pairs, and a struct within a key, a value or a part of an
-aggregate is a row. A NaN in a key is always the same object, so that keys that are equal on Spark are also equal in
-Python. An instant is in UTC. Types without any of these cost nothing.
+aggregate is a row. A NaN in a key is always the same object, so that keys which are equal on Spark are equal in Python
+too. Instants are in UTC. Types without any of these are not converted, and cost nothing.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ import pyarrow as pa
 
 from streams.rows import Row, fields_of, frozen, one_nan
 
-#: Makes another value of one that is not null, or changes it in place.
+#: Converts a value that is not null, maybe in place.
 _Change = Callable[[Any], Any]
-#: So many structs are within each other before the user's begin: the columns of a batch, and their fields.
+#: How many levels of structs enclose the user's own: the columns of a batch, and their fields.
 _OUTER: Final = 2
 
 
 def rows_of(batch: pa.RecordBatch, *keys: str) -> Iterator[dict[str, Any]]:
-    """The rows of a batch; ``keys`` are the names of what is a key, of columns or of fields in them."""
+    """The rows of a batch as dictionaries; ``keys`` are the names of columns, or fields in them, that are keys."""
     change = _of_fields(batch.schema, keys)
     rows = _in_utc(batch).to_pylist()
     return iter(rows) if change is None else map(change, rows)
 
 
 def told_as(kind: pa.DataType) -> Callable[[Any], Any]:
-    """What makes of a row of the rules one that Arrow takes for a type: rows become dictionaries, all the way down."""
+    """The function that converts a row of the rules for Arrow: rows become dictionaries, at every depth."""
     return _told_as(kind) or _as_it_is
 
 
 def _told_as(kind: pa.DataType) -> _Change | None:
-    """What is to be done with values that are told as a type; None if nothing is."""
+    """The conversion of values of a type for Arrow; None if none is needed."""
     if pa.types.is_struct(kind):
         changes = [(field.name, _told_as(field.type)) for field in kind]
         needed = [(name, change) for name, change in changes if change is not None]
@@ -47,7 +47,7 @@ def _told_as(kind: pa.DataType) -> _Change | None:
 
 def _told_flat(row: Any) -> Any:
     fields = fields_of(row)
-    # A struct of which not even the fields are named is Arrow's to refuse.
+    # Arrow refuses a struct whose field names are unknown.
     return row if fields is None else fields
 
 
@@ -61,7 +61,7 @@ def _told_fields(needed: list[tuple[str, _Change]], row: Any) -> Any:
 
 def _told_pairs(name_as: _Change, part_as: _Change, pairs: Any) -> Any:
     given = pairs.items() if isinstance(pairs, Mapping) else pairs
-    # No dictionary has structs or arrays as its keys, so that the entries are pairs.
+    # Pairs, because a dictionary cannot have structs or arrays as keys.
     return [(name_as(name), part if part is None else part_as(part)) for name, part in given]
 
 
@@ -90,7 +90,7 @@ def _of_named(field: pa.Field, keys: tuple[str, ...], outer: int) -> _Change | N
 
 
 def _of(kind: pa.DataType, keys: tuple[str, ...], outer: int = 0) -> _Change | None:
-    """What is to be done with values of a type; None if nothing is."""
+    """The conversion of values of a type that come from Arrow; None if none is needed."""
     if pa.types.is_struct(kind):
         change = _of_fields(kind, keys, max(outer - 1, 0))
         if outer > 0:
@@ -115,7 +115,7 @@ def _has_float(kind: pa.DataType) -> bool:
 
 
 def _in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same with instants in UTC: in the session's zone the first and last hours of the calendar are no datetime."""
+    """The batch with instants in UTC: in another zone the calendar's first and last hours do not fit a datetime."""
     kinds = [_zoned(field.type) for field in batch.schema]
     if kinds == batch.schema.types:
         return batch
@@ -126,7 +126,7 @@ def _zoned(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     if pa.types.is_struct(kind):
-        # A struct that is null has nothing in fields that are never null.
+        # All fields nullable: those of a null struct are null.
         return pa.struct([pa.field(field.name, _zoned(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(_zoned(kind.key_type), _zoned(kind.item_type))

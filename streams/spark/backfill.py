@@ -27,25 +27,25 @@ def backfill(
 ) -> BackfillResult:
     """Put old history into a live table of an application, with grace off.
 
-    A driver that runs meanwhile is shut out: it ends with FencedError at its next write, and goes on when it is started
-    again, behind the batch that it had finished; one that it had not is undone and run again. The counts go into the
-    ledger's row with which the new epoch begins, as ``<table>.backfilled.<what>``, and into the log.
+    A driver that is running is shut out: it ends with FencedError at its next write. When it is started again, it goes
+    on after the last batch that it had finished; an unfinished one is undone and run again. The counts go into the log,
+    and into the ledger's row with which the new epoch begins, as ``<table>.backfilled.<what>``.
 
-    Only the table changes. What was joined, counted and sent out before stays as it was; where that matters, run that
+    Only the table changes. What was joined, counted and emitted before stays as it was; where that matters, run that
     part of the input again (:func:`~streams.spark.rollback.rollback`).
 
     Args:
-        application: Who owns the table; it must not run in this session.
+        application: The owner of the table; it must not run in this session.
         table: The table's name.
         records: Key columns, value columns and a timestamp column; no record after the table's stream time.
         timestamp: Name of the timestamp column.
         deleted: Name of a boolean column that is true for tombstones.
         sequence: Name of the column that orders the records; None = by timestamp.
-        dry_run: Only count what would become of the records.
+        dry_run: Only count what the records would do.
 
     Raises:
         ConfigurationError: the application has no such table yet, has written no batch, or runs in this session; the
-            plan is without a table in which rows could wait after the newest batch; or no row of the ledger may go.
+            plan lacks a table in which rows could wait after the newest batch; or the ledger is append-only.
         NotAVersionedTableError: the table keeps no versions.
         SchemaError: a column is missing or has another type.
 
@@ -65,7 +65,7 @@ def backfill(
             "versioned store."
         ) from None
     said = {"timestamp": timestamp, "deleted": deleted, "sequence": sequence, "owner": application.name}
-    # What is wrong with the records is found before anybody is shut out.
+    # Find what is wrong with the records before shutting any driver out.
     tried = opened.backfill(records, dry_run=True, **said)  # type: ignore[arg-type]
     if dry_run:
         return replace(tried, by_others=check_takeover(application).by_others)

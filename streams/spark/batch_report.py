@@ -39,13 +39,13 @@ def batch_report(
     rejected: int,
     metrics: Iterable[MetricValue],
 ) -> BatchReport:
-    """The report of a batch, out of its row in the ledger.
+    """The report of a batch, made from its row in the ledger.
 
     Args:
-        topology: The plan; only its sinks are said to emit.
+        topology: The plan, whose sinks' counts are reported as emitted.
         row: ``batch_id``, ``clock_us``, ``seconds``, and ``counts``: every count, as ``node.what``.
         arrived: The number of records of each topic.
-        rejected: How many records are among the rejects.
+        rejected: How many records went into the rejects table.
         metrics: The metrics after the batch.
     """
     counts: Mapping[str, int] = row["counts"]

@@ -1,9 +1,9 @@
 """Reads a Spark checkpoint, and makes the library's only change to one: room for sources that were added.
 
-Spark keeps offsets by position, and refuses a query whose number of sources differs from its checkpoint's. Its newer
-format keeps them by name, but in Spark 4.2.0 a query with that format can never be restarted once a batch was
-interrupted (docs/decisions/0005). So sources keep the order in which the application first had them, new ones come
-last, and their place in the offset files is filled with Spark's own mark for "nothing read yet".
+Spark stores offsets by position, and refuses a query whose number of sources differs from its checkpoint's. Its newer
+format stores them by name, but in Spark 4.2.0 a query with that format cannot be restarted once a batch was cut off
+(docs/decisions/0005). So sources keep the order in which the application first had them, new ones come last, and their
+lines in the offset files are filled with Spark's own mark for "nothing read yet".
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from versioned.identifiers import TableRef
 
 _HEADER_LINES: Final = 2
 _NOTHING_READ: Final = "-"
-#: A place as Hadoop reads it: scheme, host and path. Unlike in a URL, "?", "#", ";" and "%" are letters of the path.
+#: A location as Hadoop reads it: scheme, host and path. Unlike in a URL, "?", "#", ";" and "%" belong to the path.
 _PLACE: Final = re.compile(r"(?:([^/:]*):)?(?://[^/]*)?(.*)", re.DOTALL)
 
 
 def default_checkpoint(root: TableRef) -> str:
-    """Where the checkpoint of an application lies, if it tells no other place.
+    """The default checkpoint folder of an application.
 
     Args:
-        root: The folder below which its tables lie.
+        root: The folder that contains its tables.
 
     Raises:
         ConfigurationError: the root is a catalog name.
@@ -43,18 +43,18 @@ def default_checkpoint(root: TableRef) -> str:
 
 
 def add_sources(spark: SparkSession, checkpoint: str, sources: int) -> int:
-    """Give every offset file of a checkpoint as many sources as the query now has.
+    """Extend every offset file of a checkpoint to the number of sources that the query now has.
 
     Args:
         spark: The session; used where the folder is not on a local file system.
-        checkpoint: The checkpoint folder; a query without one has nothing to do.
+        checkpoint: The checkpoint folder; nothing is done if there is none.
         sources: How many sources the query has, the tick included.
 
     Returns:
         How many files were changed.
 
     Raises:
-        CheckpointMismatchError: sources were added, and the folder is not on a file system that this process can write.
+        CheckpointMismatchError: sources were added, and the folder is not on a local file system.
     """
     folder = local_folder(checkpoint)
     if folder is None:
@@ -65,7 +65,7 @@ def add_sources(spark: SparkSession, checkpoint: str, sources: int) -> int:
 
 
 def read_checkpoint(spark: SparkSession, checkpoint: str, sources: int = 0) -> CheckpointFacts:
-    """What a checkpoint folder holds; nothing is changed.
+    """The facts that a checkpoint folder holds; nothing is changed.
 
     Args:
         spark: The session; used where the folder is not on a local file system.
@@ -82,7 +82,7 @@ def files_of(spark: SparkSession, checkpoint: str) -> dict[str, str]:
 
 
 def facts_of(checkpoint: str, files: Mapping[str, str], sources: int = 0) -> CheckpointFacts:
-    """What the files of a checkpoint say: ``metadata``, ``offsets/<batch>`` and ``commits/<batch>`` with their text.
+    """The facts in a checkpoint's files: ``metadata``, ``offsets/<batch>`` and ``commits/<batch>``, with their text.
 
     >>> facts_of("/c", {"metadata": '{"id": "q"}', "offsets/0": 'v1\\n{}\\n7'}).offset
     0
@@ -103,9 +103,9 @@ def facts_of(checkpoint: str, files: Mapping[str, str], sources: int = 0) -> Che
 
 
 def read_by_spark(spark: SparkSession, checkpoint: str) -> dict[str, str]:
-    """The files of a checkpoint on any file system that Spark can read, by their name below it.
+    """The files of a checkpoint on any file system that Spark can read, by their relative names.
 
-    A query that runs meanwhile takes its oldest files away: one that goes after it was listed is left out.
+    A running query deletes its oldest files: one that disappears after it was listed is left out.
     """
     found: dict[str, str] = {}
     for name in ("metadata", "offsets", "commits"):
@@ -124,10 +124,10 @@ def read_by_spark(spark: SparkSession, checkpoint: str) -> dict[str, str]:
 
 
 def read_local(folder: Path) -> dict[str, str]:
-    """As :func:`read_by_spark`, of a folder on this machine."""
+    """As :func:`read_by_spark`, for a folder on this machine."""
     found: dict[str, str] = {}
     for file in (folder / "metadata", *(folder / "offsets").glob("*"), *(folder / "commits").glob("*")):
-        # A query that runs meanwhile takes its oldest files away, and gives new ones their names.
+        # A running query deletes its oldest files, and renames new ones into place.
         with suppress(FileNotFoundError):
             if file.is_file():
                 found[str(file.relative_to(folder))] = _text(file.read_bytes())
@@ -139,10 +139,10 @@ def _text(content: bytes) -> str:
 
 
 def local_folder(checkpoint: str) -> Path | None:
-    """The folder of a checkpoint on a file system of this machine; None where only Spark may reach it.
+    """The folder of a checkpoint on this machine; None where only Spark may reach it.
 
-    A path without a scheme is on the file system that Spark has as its default, which may be another one: it is taken
-    for one of this machine where there is such a folder.
+    A path without a scheme belongs to Spark's default file system, which need not be this machine's: it counts as local
+    if there is such a folder here.
     """
     folder = local_path(checkpoint)
     is_here = folder is not None and (checkpoint.startswith("file:") or folder.is_dir())
@@ -150,7 +150,7 @@ def local_folder(checkpoint: str) -> Path | None:
 
 
 def local_path(checkpoint: str) -> Path | None:
-    """As :func:`local_folder`, of a folder that need not be there yet.
+    """As :func:`local_folder`, for a folder that need not exist yet.
 
     >>> [str(local_path(place)) for place in ("file:///a/b#1", "/a/b?;c%20d", "s3://bucket/a")]
     ['/a/b#1', '/a/b?;c%20d', 'None']
@@ -167,7 +167,7 @@ def _newest(files: Mapping[str, str], folder: str) -> int:
 
 
 def _damage(name: str, files: Mapping[str, str], least: int) -> str | None:
-    """What is wrong with a log file: a line with a version, one of metadata, then one per source, each of them JSON."""
+    """What is wrong with a log file, if anything. It must have a version line, then lines of JSON, ``least`` in all."""
     version, *lines = files[name].splitlines() or [""]
     if not version.startswith("v"):
         return f'its file "{name}" is empty or starts with no version'
@@ -208,7 +208,7 @@ def _extend(file: Path, sources: int) -> bool:
     lines, missing = text.splitlines(), _missing(text, sources)
     if missing <= 0:
         return False
-    # Hadoop's checksum of the old content would make the file unreadable.
+    # With Hadoop's checksum of the old content the file would be unreadable.
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     changed = file.with_name(f".{file.name}.new")
     changed.write_text("\n".join([*lines, *[_NOTHING_READ] * missing]), encoding="utf-8")

@@ -1,10 +1,10 @@
 """Copies a Spark checkpoint up to a batch, so that a query with the copy continues after that batch.
 
-Offsets and commits of later batches are left out. A file source keeps the files that it has read in a log of its own,
-by the source's offset. Entries after the offset of the batch are left out as well, or those files would never be read
-again. Spark merges that log into one file every ten offsets and deletes the files before, so the part up to an offset
-may have to be extracted from such a file. If sources have been added since, every offset file was given a line for each
-of them (:mod:`streams.spark.checkpoint`): a query without these sources would not start with such files.
+Offsets and commits of later batches are left out. A file source logs the files that it has taken, by its own offsets;
+entries after the batch's offset are left out too, or those files would never be read again. Every ten offsets Spark
+compacts that log into one file and deletes the ones before, so the part up to an offset may have to be extracted from
+a compacted file. If sources were added since, every offset file has a line for each of them
+(:mod:`streams.spark.checkpoint`), which is removed: a query without these sources would not start with them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VERSION: Final = "v1"
 
 
 def check_copy(spark: SparkSession, checkpoint: str, batch_id: int) -> None:
-    """Make sure that a checkpoint can be cut after a batch; nothing is written.
+    """Raise unless a checkpoint can be cut after a batch; nothing is written.
 
     Args:
         spark: The session; used where the folder is not on a local file system.
@@ -37,9 +37,9 @@ def check_copy(spark: SparkSession, checkpoint: str, batch_id: int) -> None:
         batch_id: The last batch that stays.
 
     Raises:
-        CheckpointMismatchError: it has no offsets of that batch (Spark keeps those of the last 100), or not all that
-            its file sources had taken by then, or files that the copy would have are damaged. What sources of files
-            took is known only of a folder on a local file system.
+        CheckpointMismatchError: it has no offsets of that batch (Spark keeps those of the last 100), the logs of its
+            file sources are incomplete, or files that belong in the copy are damaged. The logs are checked only in a
+            folder on a local file system.
     """
     files = files_of(spark, checkpoint)
     if f"offsets/{batch_id}" not in files:
@@ -63,10 +63,10 @@ def copy_checkpoint(checkpoint: str, copy: str, batch_id: int, sources: int | No
         checkpoint: The folder; it is not changed.
         copy: The new folder; it must not exist.
         batch_id: The last batch that stays.
-        sources: How many sources the query had then, the tick included: what there is of others is left out.
+        sources: How many sources the query had then, the tick included; anything of later ones is left out.
 
     Returns:
-        None; or what is left to do by hand, where the folder is on no local file system.
+        None; or, if the folder is not on a local file system, what is left to do by hand.
 
     Raises:
         CheckpointMismatchError: as :func:`check_copy`.
@@ -81,7 +81,7 @@ def copy_checkpoint(checkpoint: str, copy: str, batch_id: int, sources: int | No
     cut = _cut_sources(source, batch_id)
     made = target.with_name(f"{target.name}.new")
     shutil.rmtree(made, ignore_errors=True)
-    # Hadoop's checksums would not fit files that are cut; without them files are read as they are.
+    # Hadoop's checksums would not match files that are cut; without them, files are read unchecked.
     shutil.copytree(source, made, ignore=partial(_left_out, source, set(cut), sources))
     for name in ("offsets", "commits"):
         (made / name).mkdir()
@@ -98,10 +98,10 @@ def copy_checkpoint(checkpoint: str, copy: str, batch_id: int, sources: int | No
 
 
 def check_free(copy: str) -> None:
-    """Make sure that there is nothing where a copy is to be; of another file system it is not known.
+    """Raise if the folder for a copy already exists; folders on other file systems are not checked.
 
     Raises:
-        CheckpointMismatchError: there is.
+        CheckpointMismatchError: it exists.
     """
     target = local_path(copy)
     if target is not None and target.exists():
@@ -112,14 +112,14 @@ def check_free(copy: str) -> None:
 
 
 def cut_log(files: Mapping[str, str], last: int) -> dict[str, str]:
-    """The log of a file source up to an offset: names of files and their text.
+    """The log of a file source up to an offset: the names of its files and their text.
 
     Args:
-        files: The log as it is.
+        files: The whole log, likewise.
         last: The last offset that stays.
 
     Raises:
-        CheckpointMismatchError: some of it is gone.
+        CheckpointMismatchError: parts of it are missing.
 
     >>> log = {"0": 'v1\\n{"batchId":0}', "1": 'v1\\n{"batchId":1}'}
     >>> sorted(cut_log(log, 0))
@@ -127,7 +127,7 @@ def cut_log(files: Mapping[str, str], last: int) -> dict[str, str]:
     """
     entries: dict[int, dict[str, str]] = {}
     for name, text in files.items():
-        # What came later is not copied, whatever is in it.
+        # Later files are not copied, so it does not matter what is in them.
         if name.removesuffix(_COMPACT).isdigit() and not (name.isdigit() and int(name) > last):
             for line in text.splitlines()[1:]:
                 entries.setdefault(_batch_of(line, name), {})[line] = name
@@ -136,7 +136,7 @@ def cut_log(files: Mapping[str, str], last: int) -> dict[str, str]:
         raise CheckpointMismatchError(
             f"The log of a file source has nothing of its offsets {missing[:5]}; it cannot be cut at {last}."
         )
-    # Where Spark looks for a rewritten file there must be one.
+    # Spark expects a compacted file at every interval.
     compact = (last + 1) // _INTERVAL * _INTERVAL - 1
     cut = {str(number): _text(entries[number]) for number in range(compact + 1, last + 1)}
     if compact >= 0:
@@ -145,13 +145,13 @@ def cut_log(files: Mapping[str, str], last: int) -> dict[str, str]:
 
 
 def _is_kept(name: str, batch_id: int) -> bool:
-    """Whether a copy has a file of the checkpoint, known by its name below it."""
+    """Whether a file, by its name relative to the checkpoint, belongs in the copy."""
     number = name.rpartition("/")[2]
     return name == "metadata" or (number.isdigit() and int(number) <= batch_id)
 
 
 def log_offsets(folder: Path, batch_id: int) -> dict[int, int]:
-    """How far each file source of a checkpoint had come with a batch, by the source's position.
+    """The offset that each file source had reached with a batch, by the source's position.
 
     Raises:
         CheckpointMismatchError: the checkpoint has no offsets of the batch.
@@ -201,7 +201,7 @@ def _shorten(file: Path, most: int) -> None:
 
 
 def _left_out(checkpoint: Path, cut: set[int], sources: int | None, folder: str, names: list[str]) -> set[str]:
-    """What is not copied as it is: checksums, and what is written anew."""
+    """The names in a folder that are not copied unchanged: checksums, and files that are written anew."""
     anew = {"offsets", "commits"} if Path(folder) == checkpoint else set()
     if Path(folder) == checkpoint / "sources":
         added = {name for name in names if sources is not None and name.isdigit() and int(name) >= sources}

@@ -78,7 +78,7 @@ from versioned.identifiers import TableRef
 from versioned.side_by_side import side_by_side
 
 Operators = dict[str, Operator[Any]]
-#: So many frames of counts are read in two jobs.
+#: From this many frames of counts on, two jobs read them side by side.
 _MANY_FRAMES: Final = 8
 
 
@@ -107,7 +107,7 @@ def operators_of(
         keys_cross_partitions: Whether records under a new key share one stream-time scope.
 
     Raises:
-        TopologyError: a node that this engine does not run yet, or whose table would hold a field twice.
+        TopologyError: this engine does not run one of the nodes yet, or a node's table would have a field twice.
     """
     made: Operators = {}
     for node in topology:
@@ -130,7 +130,7 @@ def operators_of(
 def checked_operators(
     topology: Topology, record_retention_us: int | None, keys_cross_partitions: bool, kafka: Mapping[str, KafkaSink]
 ) -> Operators:
-    """As :func:`operators_of`, with changelogs that are sent to Kafka too, once the plan's sinks are found to do.
+    """As :func:`operators_of`, after a check of the sinks' columns, with the changelogs that also go to Kafka.
 
     Args:
         topology: The plan.
@@ -149,15 +149,15 @@ def checked_operators(
 
 
 def tables_read(operators: Operators, root: TableRef) -> list[TableRef]:
-    """The tables that a batch may have to read; a changelog is only added to."""
+    """The tables that a batch may have to read: all but changelogs, which are only appended to."""
     read = (operator for operator in operators.values() if not isinstance(operator, ChangelogSinkOperator))
     return [table for operator in read for table in operator.tables(root)]
 
 
 def writers_of(operators: Operators, root: TableRef) -> dict[TableRef, str]:
-    """The nodes whose tables have the names of their stores, or their own: as which node each table is written.
+    """The node that writes each table which is named after its node, its store, or the ``Joined`` of a join.
 
-    So it is with what waits for the grace of a join, which goes by the name of its ``Joined``.
+    The last are the tables of records that wait for the grace of a stream-table join.
     """
     named = {name: root.child(table_name(operator.node)) for name, operator in operators.items()}
     written = {table: name for name, table in named.items() if table in operators[name].tables(root)}
@@ -166,7 +166,7 @@ def writers_of(operators: Operators, root: TableRef) -> dict[TableRef, str]:
 
 
 def branched(topology: Topology, node: Node, outputs: Mapping[str, Flow]) -> list[Flow]:
-    """What reaches a node from its parents.
+    """The flows that reach a node from its parents.
 
     Where a parent feeds several inputs, a record runs down one branch to its end before the next begins, as in Kafka:
     the branch's number becomes the last part of its place.
@@ -179,7 +179,7 @@ def branched(topology: Topology, node: Node, outputs: Mapping[str, Flow]) -> lis
 
 
 def _branch(topology: Topology, node: Node, index: int = 0) -> int | None:
-    """The number of an input among all that its parent feeds; None if that feeds no other."""
+    """The number of this edge among all edges from the same parent; None if it is the only one."""
     parent = node.parents[index]
     edges = [(child.name, i) for child in topology for i, p in enumerate(child.parents) if p is parent]
     return None if len(edges) == 1 else edges.index((node.name, index))
@@ -191,7 +191,10 @@ def _on_branch(number: int) -> Callable[[DataFrame], DataFrame]:
 
 
 def tally(operators: Operators, more: Iterable[tuple[str, DataFrame | None]] = ()) -> None:
-    """Read the counts of all operators, and more of some, in one job or two; what ends in ``_max`` is no sum."""
+    """Read the counts of all operators, and further counts of some, in one job or two.
+
+    Counts of one name are summed; of those whose name ends in ``_max`` the largest is taken.
+    """
     told = [*((name, operator.tally()) for name, operator in operators.items()), *more]
     frames: dict[str, list[DataFrame]] = {}
     for name, frame in told:
@@ -206,7 +209,7 @@ def tally(operators: Operators, more: Iterable[tuple[str, DataFrame | None]] = (
 
 
 def _summed(nodes: list[list[DataFrame]]) -> list[Row]:
-    """The counts of each node's frames by name; of many frames in two jobs, since one thread plans one query."""
+    """The counts by node and name; many frames are read in two jobs, since a single thread plans a query."""
     rows: list[Row] = []
 
     def read(part: list[list[DataFrame]]) -> None:

@@ -29,14 +29,14 @@ from versioned.once import Once
 from versioned.spec import PRESENT
 
 KEY, VALUE, OLD, LATEST = "_key", "_value", "_old", "_is_latest"
-#: The key that a record had before it was grouped: it is put aside under that, by which it is found again.
+#: The key that a record had before it was grouped, for the rejects: there it can be found by it.
 WAS_KEY = "_was_key"
-#: The instant that a record had before it was floored to a store's resolution: it is put aside under that.
+#: The instant that a record had before it was floored to a store's resolution, for the rejects.
 WAS_US = "_was_us"
 US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"
-#: What a look-up adds to a record: the value found, and its ts.
+#: The columns that a look-up adds to a record: the value found, and its ts.
 FOUND, FOUND_US = "_found", "_found_us"
-#: What joins with complete history say of a result's start: ``insert``, ``update`` or ``retract``, and the record.
+#: The columns of joins with complete history: the operation (``insert``, ``update`` or ``retract``), and its cause.
 OP, CAUSE = "_op", "_cause"
 #: The columns of a table's changes, in order.
 CHANGE = (KEY, VALUE, OLD, LATEST, US, SCOPE, PLACE)
@@ -51,7 +51,7 @@ class Bounds:
     count: int
 
     def and_those(self, others: Bounds) -> Bounds:
-        """Of these records and others together."""
+        """The bounds of these records and others together."""
         oldest_us, newest_us = min(self.oldest_us, others.oldest_us), max(self.newest_us, others.newest_us)
         return Bounds(oldest_us, newest_us, self.count + others.count)
 
@@ -59,10 +59,10 @@ class Bounds:
 class Flow:
     """A frame, built when first asked for, with what is known about it without running a job.
 
-    ``bounds`` per scope is None where it is not known; an empty mapping means that the flow is known to be empty.
-    ``most`` is the number of records that there are at most, where only that is known.
-    ``maxima_before`` is set where each place begins with the newest time so far, in its scope, of this flow's own
-    records, all of which have a key: it is that newest time before the batch.
+    ``bounds`` are by scope: None means unknown, an empty mapping that the flow is known to be empty. ``most`` is an
+    upper bound of the number of records, where only that is known. ``maxima_before`` is set where all records have a
+    key and each place begins with the running maximum of this flow's own times in its scope: it is that maximum before
+    the batch.
     """
 
     def __init__(
@@ -85,49 +85,49 @@ class Flow:
 
     @property
     def is_empty(self) -> bool:
-        """Known to hold no records."""
+        """Whether the flow is known to have no records."""
         return self.bounds is not None and not self.bounds
 
     @property
     def oldest_us(self) -> int | None:
-        """The oldest event time, if known and any."""
+        """The oldest event time; None if it is not known or there are no records."""
         return min((b.oldest_us for b in (self.bounds or {}).values()), default=None)
 
     def newest(self) -> dict[int, int]:
-        """The newest event time per scope, as far as known."""
+        """The newest event time per scope, as far as it is known."""
         return {scope: bounds.newest_us for scope, bounds in (self.bounds or {}).items()}
 
     @property
     def count(self) -> int:
-        """Number of records, as far as known."""
+        """The number of records; 0 if it is not known."""
         return sum(bounds.count for bounds in (self.bounds or {}).values())
 
     @property
     def most(self) -> int | None:
-        """How many records there are at most; None = not known."""
+        """An upper bound of the number of records; None = not known."""
         return self._most if self.bounds is None else self.count
 
     def in_one_scope(self, change: Callable[[DataFrame], DataFrame]) -> Flow:
-        """As :meth:`map`, by a change that brings all records into the scope 0."""
+        """As :meth:`map`, for a change that moves all records into scope 0."""
         if not self.bounds:
             return self.map(change)
         return Flow(lambda: change(self.frame), {0: reduce(Bounds.and_those, self.bounds.values())})
 
     def map(self, change: Callable[[DataFrame], DataFrame]) -> Flow:
-        """Another frame made of this one, with records of the same times, or fewer."""
+        """The flow with a changed frame: its records must have the same times, but there may be fewer."""
         return Flow(lambda: change(self.frame), self.bounds, most=self._most)
 
     def map_each(self, change: Callable[[DataFrame], DataFrame]) -> Flow:
-        """As :meth:`map`, by a change that keeps every valid record, under its key and behind the same others."""
+        """As :meth:`map`, for a change that keeps every valid record, its key, and the order of the records."""
         return Flow(lambda: change(self.frame), self.bounds, self.maxima_before, self._most)
 
     def within(self, around: Callable[[Callable[[], DataFrame]], DataFrame]) -> Flow:
-        """The same flow, whose frame is made within a call."""
+        """The same flow, whose frame is built inside a call of ``around``."""
         return Flow(lambda: around(lambda: self.frame), self.bounds, self.maxima_before, self._most)
 
 
 def most_of(flows: Iterable[Flow]) -> int | None:
-    """How many records several flows have at most, together; None = not known."""
+    """An upper bound of the number of records in several flows together; None = not known."""
     each = [flow.most for flow in flows]
     known = [most for most in each if most is not None]
     return sum(known) if len(known) == len(each) else None
@@ -135,10 +135,10 @@ def most_of(flows: Iterable[Flow]) -> int | None:
 
 @dataclass
 class NodeReport:
-    """What one node did in a batch. ``accepted + dropped = input``; ``dropped`` has the ``skipped`` in it.
+    """What one node did in a batch. ``accepted + dropped = input``; ``dropped`` includes the ``skipped``.
 
-    ``alarm_us`` is the wall clock at which it has something to do even without input; None = never. ``marks`` are more
-    instants by scope, under names of their own, that are kept as stream times are. ``rejected`` are the records put
+    ``alarm_us`` is the wall-clock time at which it has something to do even without input; None = never. ``marks`` are
+    further instants by scope, stored like stream times under names of their own. ``rejected`` counts the records put
     aside, by reason.
     """
 
@@ -149,7 +149,7 @@ class NodeReport:
     rejected: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as it travels in the batch's commits."""
+        """The report as the batch's commits carry it."""
         return {
             "counts": self.counts,
             "times": self.stream_times,
@@ -160,7 +160,7 @@ class NodeReport:
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> NodeReport:
-        """The inverse of :meth:`to_json`; keys of JSON are text."""
+        """The inverse of :meth:`to_json`; scopes, which are text in JSON, become numbers again."""
         marks = {name: _int_keys(by_scope) for name, by_scope in said["marks"].items()}
         return cls(said["counts"], _int_keys(said["times"]), said["alarm"], marks, said.get("rejected", {}))
 
@@ -168,7 +168,7 @@ class NodeReport:
 def times_after(
     before: Mapping[str, Mapping[int, int]], reports: Mapping[str, NodeReport]
 ) -> dict[str, dict[int, int]]:
-    """Stream times and marks by name after a batch, as its nodes report it; of a node without any they stay.
+    """Stream times and marks by name after a batch; those of nodes that report none stay as they were.
 
     >>> times_after({"a": {0: 5}, "b": {0: 7}}, {"a": NodeReport(stream_times={0: 9}), "b": NodeReport()})
     {'a': {0: 9}, 'b': {0: 7}}
@@ -179,7 +179,7 @@ def times_after(
 
 
 def counts_of(reports: Mapping[str, NodeReport]) -> dict[str, int]:
-    """What nodes count and put aside, by their names, as the ledger has it.
+    """The nodes' counts, and numbers of records put aside, under the names of the ledger's column ``counts``.
 
     >>> counts_of({"a": NodeReport({"accepted": 2}, rejected={"BAD_TS": 1})})
     {'a.accepted': 2, 'a.put_aside.BAD_TS': 1}
@@ -200,17 +200,17 @@ def struct_fields(frame: DataFrame, column: str) -> list[str]:
 
 
 def value_columns(fields: Iterable[str]) -> list[str]:
-    """The fields of a value that are columns of a table: all but the mark of a value that has none."""
+    """The fields of a value that are columns of a table: all but the marker field of a value without fields."""
     return [name for name in fields if name != PRESENT]
 
 
 def place_among_scopes() -> Column:
-    """The place of a record among those of all scopes: in the order of places, then of scopes."""
+    """The place of a record among the records of all scopes: ordered by place, then by scope."""
     return F.concat(PLACE, F.array(F.col(SCOPE).cast("long")))
 
 
 def in_one_scope(frame: DataFrame) -> DataFrame:
-    """Records under a new key, which may come from every scope: one scope, in the order of places, then of scopes."""
+    """All records in scope 0, ordered by their former places, then by their former scopes."""
     return frame.withColumns({PLACE: place_among_scopes(), SCOPE: F.lit(0)})
 
 
@@ -221,12 +221,12 @@ def newest_of_keys(frame: DataFrame) -> DataFrame:
 
 
 def has_null_key(frame: DataFrame) -> Column:
-    """True for a record without a key: a null struct, or a null in any of its parts."""
+    """Whether a record lacks a key: the struct or any part of it is null."""
     return null_inside(F.col(KEY), frame.schema[KEY].dataType)
 
 
 def null_inside(value: Column, kind: DataType) -> Column:
-    """Whether a value is null, or a part of it, however deep in structs."""
+    """Whether a value, or any part of it in nested structs, is null."""
     missing = value.isNull()
     if isinstance(kind, StructType):
         for part in kind.fields:
@@ -250,25 +250,25 @@ def lookup_times(times: Mapping[int, int]) -> Column:
     """The instant of each record's ``_scope`` in microseconds, null where the scope is not known."""
     if not times:
         return F.lit(None).cast("long")
-    # A literal each would be some messages to the JVM for each scope. Texts of numbers are one message for all, and
-    # Spark makes the map of them once for each query, not for each row.
+    # Literals would take several messages to the JVM for each scope. The numbers as text take one for all, and Spark
+    # makes the map once per query, not per row.
     scopes, instants = [*map(int, times)], [*map(int, times.values())]
     told = f"map_from_arrays(from_json('{scopes}', 'ARRAY<INT>'), from_json('{instants}', 'ARRAY<BIGINT>'))"
     return F.expr(f"try_element_at({told}, {SCOPE})")
 
 
 def stream_time_at(before_us: Column, us: str = US, group: str | Column = SCOPE) -> Column:
-    """Stream time after each record at its place.
+    """Stream time after each record, in the order of places.
 
     Args:
         before_us: Stream time before the batch.
-        us: The column that moves it; null in rows that only ask.
-        group: What has a stream time of its own.
+        us: The column that advances it; null in rows that only ask for it.
+        group: The columns of what has a stream time of its own.
     """
     so_far = Window.partitionBy(group).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
     return F.greatest(before_us, F.max(us).over(so_far))
 
 
 def count_ignored(changes: DataFrame) -> DataFrame:
-    """How many changes are ignored since they are out of order in a versioned table."""
+    """A count row (``ignored``) for each change that is ignored because it is out of order in a versioned table."""
     return changes.where(~F.col(LATEST)).select(F.lit("ignored").alias("what"), F.lit(1).alias("n"))

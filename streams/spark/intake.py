@@ -1,7 +1,7 @@
 """From raw rows of a topic to ordered records: validity, scope, place (``places.py``).
 
-What a row may look like is defined by its source's contract (``contract.py``). What can be found from the columns alone
-is checked at the start (``input_checks.py``), so here only single rows can be wrong.
+The source's contract (``contract.py``) says what rows are valid. The columns themselves are checked at the start
+(``input_checks.py``), so only single rows can be invalid here.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from versioned.hashing import row_hash
 from versioned.identifiers import quote
 from versioned.put_frames import present
 
-#: Why a record is invalid; null = it is valid.
+#: Column: why a record is invalid; null = it is valid.
 WHY_INVALID: Final = "_invalid"
-#: The sequence of a record whose source says that none comes twice; else null.
+#: Column: the sequence of a record whose source says that none comes twice; else null.
 OFFSET: Final = "_offset"
 
 
@@ -60,7 +60,7 @@ class IntakeRule:
 
     @property
     def places(self) -> Ordering:
-        """What the places of its records have in common."""
+        """How its records are ordered: what makes up their places."""
         kind = 1 if isinstance(self.node, StreamSource) else 0
         source = self.source
         return Ordering(
@@ -74,30 +74,30 @@ class IntakeRule:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns that the node and its source name, but for keys and values."""
+        """The columns that the node and its source name, other than keys and values."""
         node, source = self.node, self.source
         named = (node.timestamp, node.deleted, source.scope_column, source.order_column, *source.tie_columns)
         return tuple(name for name in named if name is not None)
 
     def values(self, columns: list[str]) -> tuple[str, ...]:
-        """The value columns: those of the node, else all that are declared, else all that there are."""
+        """The value columns: those that the node names, else the declared ones, else all that there are."""
         aside = {name.lower() for name in (MALFORMED, *self.node.key, *self.reads)}
         offered = columns if self.types is None else self.types.names
         if self.node.value is not None:
-            return self.node.value  # Also none at all: a record is then there or deleted.
+            return self.node.value  # May be empty: then a record only says that its key is there or deleted.
         return tuple(name for name in offered if name.lower() not in aside)
 
 
 def shape(raw: DataFrame, rule: IntakeRule, wall_us: int, offsets: Mapping[int, int], count: int) -> DataFrame:
     """Raw rows as records: ``_key _value _us _scope``, ``_invalid`` (a reason, null = valid), ``_raw _offset``.
 
-    Beside these there is what their places are made of, see :func:`streams.spark.places.placed`.
+    They also have the columns that their places are made of, see :func:`streams.spark.places.placed`.
 
     Args:
         raw: The topic's rows, with the columns that the node names.
         rule: The node, its source and the order.
-        wall_us: What the machine's clock says: a record further ahead than the allowed skew is invalid, so that one
-            bad clock cannot close every window. Not the batch clock, which stays ahead if this one ever was.
+        wall_us: The machine's clock. A record further ahead of it than the allowed skew is invalid, so that one bad
+            clock cannot close every window. Not the batch clock, which stays ahead if the machine's clock ever was.
         offsets: Greatest sequence per scope before the batch, of a source in which none comes twice.
         count: How many rows there are.
     """
@@ -119,7 +119,7 @@ def shape(raw: DataFrame, rule: IntakeRule, wall_us: int, offsets: Mapping[int, 
         *_within(columns, source.tie_columns),
         stable_hash(raw).alias(TIE),
         broken.alias(WHY_INVALID),
-        # Within the condition, so that only rows which need it are made into text.
+        # Inside the condition, so that only broken rows are made into text.
         F.when(broken.isNotNull(), cut_row(raw.schema, node.key, _in_words(misfits, large))).alias(RAW),
     )
     judged = records.withColumn(WHY_INVALID, _invalid(records, rule, wall_us))
@@ -132,7 +132,7 @@ def shape(raw: DataFrame, rule: IntakeRule, wall_us: int, offsets: Mapping[int, 
 
 
 def stable_hash(frame: DataFrame) -> Column:
-    """A hash of the whole row that no engine setting changes; ties of order are broken by it, never by chance."""
+    """A hash of the whole row, independent of engine settings: ties of order are always broken in the same way."""
     return row_hash((F.col(quote(field.name)), field.dataType) for field in frame.schema.fields)
 
 
@@ -145,28 +145,28 @@ class _Columns:
         self.names = schema.names
 
     def kind(self, name: str) -> DataType:
-        """The type that a column is given."""
+        """The type that a column is cast to."""
         return source_type(self._schema, self._rule, name)
 
     def value(self, name: str) -> Column:
-        """A column under its type; null where it does not fit."""
+        """A column cast to its type; null where a value does not fit."""
         field = source_field(self._schema, name)
         return cast_row_by_row(F.col(quote(field.name)), field.dataType, self.kind(name))
 
     def lost(self, name: str, kind: str) -> Column:
-        """Whether a row has a number that a type of fewer bits does not hold."""
+        """Whether a row's number does not fit into a narrower type."""
         return self.value(name).isNotNull() & self.value(name).try_cast(kind).isNull()
 
     def beyond(self, name: str) -> Column | None:
-        """Whether a row has a time outside the calendar; None if it has no times."""
+        """Whether a row has a time outside the calendar; None if the column has no times."""
         return has_time_beyond(self.value(name), self.kind(name))
 
     def no_text(self, name: str) -> Column | None:
-        """Whether a row has bytes that are no text; None if it has no texts."""
+        """Whether a row has bytes that are no valid text; None if the column has no texts."""
         return has_no_text(self.value(name), self.kind(name))
 
     def misfits(self, name: str) -> Column | None:
-        """Whether a row has a value that does not fit, or a key that would be another one; None if all do."""
+        """Whether a row's value does not fit its type, or a key would be rounded to another; None if all values fit."""
         field, kind = source_field(self._schema, name), self.kind(name)
         value, have = F.col(quote(field.name)), field.dataType
         if have.simpleString() == kind.simpleString():
@@ -177,24 +177,24 @@ class _Columns:
 
 
 def source_type(schema: StructType, rule: IntakeRule, name: str) -> DataType:
-    """The type that a column of the source is given: the declared one, or its own. Event times are never text."""
+    """The type that a column of the source is cast to: the declared one, or its own. Event times are never text."""
     have = source_field(schema, name).dataType
     declared = {} if rule.types is None else {field.name.lower(): field.dataType for field in rule.types.fields}
     want = declared.get(name.lower(), have)
     if name.lower() == rule.node.timestamp.lower():
         if isinstance(have, IntegralType) and isinstance(want, TimestampType):
-            return have  # A number whose unit is known.
+            return have  # A number, in the contract's ts_unit.
         return TimestampType() if isinstance(want, StringType) else want
     return want
 
 
 def source_field(schema: StructType, name: str) -> StructField:
-    """A column, whatever its case: a node and its source may spell its name in two ways."""
+    """The column of a name, ignoring case: a node and its source may spell it differently."""
     return next(field for field in schema.fields if field.name.lower() == name.lower())
 
 
 def _as_named(raw: DataFrame, rule: IntakeRule) -> DataFrame:
-    """The columns under the names that the plan and the contract have for them, whatever their case."""
+    """The columns as the plan and the contract spell their names, ignoring case."""
     wanted = [*rule.node.key, *(rule.node.value or ()), *rule.reads]
     called = {name.lower(): name for name in [*(() if rule.types is None else rule.types.names), *wanted]}
     return raw.select(*(F.col(quote(name)).alias(called.get(name.lower(), name)) for name in raw.columns))
@@ -210,11 +210,11 @@ def _scope(columns: _Columns, name: str | None) -> Column:
 
 
 def _misfits(columns: _Columns, rule: IntakeRule, values: tuple[str, ...]) -> list[tuple[Column, str]]:
-    """Whether a raw row has a value that does not fit, by column, and what is told of such a row."""
+    """Conditions under which a raw row has a value that does not fit, each with the words for it."""
     used = dict.fromkeys((*rule.node.key, *values, *rule.reads))
     asked = [(misfit, name) for name in used for misfit in (columns.misfits(name), columns.no_text(name))]
     found = [(misfit, name, columns.kind(name).simpleString()) for misfit, name in asked]
-    # A number that does not fit would be the first scope, or no order; of other types each one fits.
+    # A number that is too wide would become scope 0, or no sequence; of narrower types every value fits.
     wide = ((rule.source.scope_column, LongType, "int"), (rule.source.order_column, DecimalType, "bigint"))
     found += [
         (columns.lost(name, to), name, to) for name, kind, to in wide if name and isinstance(columns.kind(name), kind)
@@ -223,7 +223,7 @@ def _misfits(columns: _Columns, rule: IntakeRule, values: tuple[str, ...]) -> li
 
 
 def _in_words(misfits: list[tuple[Column, str]], large: Column) -> Column | None:
-    """The columns of a row that do not fit; null where all do, or the row is too large to be looked at."""
+    """Which columns of a row do not fit, in words; null where all do, or the row is too large to be looked at."""
     if not misfits:
         return None
     words = F.concat_ws(", ", *(F.when(misfit, F.lit(told)) for misfit, told in misfits))
@@ -238,7 +238,7 @@ def _broken(
     large: Column,
     misfits: list[tuple[Column, str]],
 ) -> Column:
-    """What is wrong with a raw row as such."""
+    """The reason why a raw row is invalid: too large, of a wrong type, or with a time outside the calendar."""
     unread = [F.col(MALFORMED).isNotNull()] if MALFORMED in columns.names else []
     bad_type = reduce(Column.__or__, [*(misfit for misfit, _ in misfits), *unread], F.lit(False))
     has_time = columns.value(rule.node.timestamp).isNotNull()
@@ -259,7 +259,10 @@ def _invalid(records: DataFrame, rule: IntakeRule, wall_us: int) -> Column:
 
 
 def _duplicate(offsets: Mapping[int, int]) -> Column:
-    """Nothing is told of a record whose partition or sequence may not be its own (``BAD_TYPE``); none suffers by it."""
+    """``_invalid`` with duplicates marked.
+
+    A record that is ``BAD_TYPE`` may have a wrong partition or sequence: it is no duplicate, nor any valid one of it.
+    """
     same = Window.partitionBy(SCOPE, SEQUENCE).orderBy(F.col(WHY_INVALID).isNotNull(), TIE)
     came_before = F.coalesce(F.col(SEQUENCE) <= lookup_times(offsets), F.lit(False))
     is_read = F.coalesce(F.col(WHY_INVALID) != reasons.BAD_TYPE, F.lit(True))
@@ -280,7 +283,7 @@ def _within(columns: _Columns, names: tuple[str, ...]) -> list[Column]:
 
 
 def survey_of(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
-    """Per source node, scope and piece: how many records, how many valid ones, their times and greatest sequence."""
+    """Per source node, a row for each scope and piece: counts of records and valid ones, their times and sequence."""
     found: dict[str, list[Row]] = {}
     if not shaped:
         return found  # A mere tick of the clock.
@@ -306,7 +309,7 @@ def survey_of(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
 
 
 def bounds_of(rows: list[Row]) -> dict[int, Bounds]:
-    """What is known of the valid records of a source node, by scope."""
+    """The bounds of a source node's valid records, by scope."""
     known: dict[int, Bounds] = {}
     for row in rows:
         if row["n"]:
@@ -316,7 +319,7 @@ def bounds_of(rows: list[Row]) -> dict[int, Bounds]:
 
 
 def offsets_at(topic: str) -> str:
-    """Under which name the greatest sequences of a topic are kept, so that its nodes may be called otherwise.
+    """The name under which the greatest sequences of a topic are kept; nodes that read it may be renamed.
 
     >>> offsets_at("orders")
     'topic orders/_offset'
@@ -325,12 +328,12 @@ def offsets_at(topic: str) -> str:
 
 
 def maxima_before(rows: list[Row], order: Order, maxima: Mapping[int, int]) -> Mapping[int, int] | None:
-    """What ``Flow.maxima_before`` says of a source node's valid records: its maxima before the batch, or nothing."""
+    """``Flow.maxima_before`` for a source node's valid records: its maxima before the batch, where they apply."""
     return maxima if order == "arrival" and not any(row["no_key"] for row in rows) else None
 
 
 def offsets_of(rows: list[Row]) -> dict[int, int]:
-    """The greatest sequence of valid records per scope, where the source says that none comes twice."""
+    """The greatest sequence of the valid records per scope, of a source in which none comes twice."""
     greatest: dict[int, int] = {}
     for row in rows:
         if row["offset"] is not None:

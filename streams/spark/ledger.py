@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
 
 _LOG: Final = logging.getLogger(__name__)
-#: Of more stream-time scopes of a node a driver is warned, since all of them go into each commit of a batch.
+#: A node with more stream-time scopes causes a warning, since all of them go into each commit of a batch.
 MOST_SCOPES: Final = 1_000
-#: Plain TIMESTAMP is what the session takes it for, which may be one without a time zone.
+#: Not plain TIMESTAMP, which a session may take for the type without a time zone.
 _COLUMNS: Final = {
     "application": "STRING",
     "epoch": "LONG",
@@ -50,10 +50,10 @@ _SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 _TOPICS: Final = "versioned.topics"
 #: Table property: the checkpoint of an application that has had nothing to do yet.
 _CHECKPOINT: Final = "versioned.checkpoint"
-#: The columns that name a row; and which of those that are given are to go.
+#: The columns that identify a row; and the mark, in the source of a merge, of rows to delete.
 _ROW: Final = ("application", "epoch", "batch_id")
 _GONE: Final = "_gone"
-#: In the names of counts, between a table and what became of the records of a backfill into it.
+#: In names of counts, between a table and the outcome of records of a backfill into it.
 BACKFILLED: Final = ".backfilled."
 #: Scope -> instant in microseconds.
 Times = dict[int, int]
@@ -61,12 +61,12 @@ Times = dict[int, int]
 
 @dataclass(frozen=True)
 class LedgerState:
-    """What the batches so far leave for the next one.
+    """The state that the batches so far leave for the next one; times are in microseconds.
 
-    ``stream_times`` per node and ``maxima`` per source node hold instants in microseconds by scope; ``topics`` are the
-    sources in the order in which the checkpoint knows them; ``alarms`` the wall clock, in microseconds, at which a node
-    has something to do without input; ``buffers`` the tables in which rows may wait; ``buffer_clocks`` by which clock
-    each suppression has them wait; ``clock_us`` the last clock; ``totals`` what the nodes' metrics have counted so far.
+    ``stream_times`` per node and ``maxima`` per source node are instants by scope; ``topics`` the sources in the
+    checkpoint's order; ``alarms`` the wall-clock times at which nodes have something to do without input; ``buffers``
+    the tables in which rows may wait; ``buffer_clocks`` the clock by which each suppression releases rows; ``clock_us``
+    the clock of the last batch; ``totals`` the metrics' counts so far.
     """
 
     epoch: int = 1
@@ -84,14 +84,14 @@ class LedgerState:
     fingerprints: Mapping[str, str] | None = None
     #: The version of each table after the newest batch.
     tables: Mapping[str, int] = field(default_factory=dict)
-    #: Where an epoch begins anew: epoch and batch of the newest row that it was begun with. A driver that was not shut
-    #: out yet may have ended more until the row of the epoch was there.
+    #: In a new epoch's first row: epoch and batch of the newest row that was read when the epoch was begun. A driver
+    #: that was not shut out yet may have ended more batches before the epoch's row was written.
     behind: tuple[int, int] | None = None
 
     def has_done(self, batch_id: int, checkpoint: str) -> bool:
-        """Whether this is the state behind a batch that this checkpoint counts: all of it landed before the restart.
+        """Whether a batch of this checkpoint is already in the ledger, so that a restart need not run it again.
 
-        Its input may be gone by now, and need not be looked at: ledger and checkpoint were found to go together.
+        Its input may be gone by now. It need not be compared, since ledger and checkpoint were found to match.
 
         >>> LedgerState(batch_id=3, checkpoint="q").has_done(3, "q"), LedgerState(batch_id=3).has_done(4, "q")
         (True, False)
@@ -99,19 +99,19 @@ class LedgerState:
         return batch_id == self.batch_id and self.checkpoint in (None, checkpoint)
 
     def begun_anew(self, epoch: int, tables: Mapping[str, int], behind: tuple[int, int]) -> LedgerState:
-        """The state with which an epoch begins that goes on from this one with a checkpoint of its own.
+        """The first state of an epoch that continues from this one with a checkpoint of its own.
 
         Args:
             epoch: The epoch.
-            tables: The version of each table that is there.
-            behind: The newest row that was found.
+            tables: The version of each existing table.
+            behind: Epoch and batch of the newest row that was found.
         """
         return replace(
             self, epoch=epoch, batch_id=-1, tables=tables, behind=behind, topics=(), checkpoint=None, fingerprints=None
         )
 
     def clock_at(self, wall_us: int) -> int:
-        """The clock of the next batch when the wall clock stands there: set back, it only makes rows wait (R121).
+        """The clock of the next batch, given the wall clock. It never goes back: a clock set back delays rows (R121).
 
         >>> [LedgerState(clock_us=100).clock_at(wall_us) for wall_us in (40, 101)]
         [100, 101]
@@ -119,7 +119,7 @@ class LedgerState:
         return max(self.clock_us, wall_us)
 
     def to_json(self) -> str:
-        """The state as text, for the ledger's column ``state``."""
+        """The state as JSON, for the ledger's column ``state``."""
         said: dict[str, Any] = {"stream_times": self.stream_times, "maxima": self.maxima, "topics": self.topics}
         said |= {"alarms": self.alarms, "buffers": self.buffers, "clock_us": self.clock_us}
         said |= {"totals": self.totals, "buffer_clocks": self.buffer_clocks}
@@ -145,11 +145,12 @@ class LedgerState:
 def tables_after(state: LedgerState, landed: Mapping[str, int], planned: Iterable[TableRef]) -> dict[str, int]:
     """The version of each table of the plan after a batch.
 
-    One of a node that was taken out is forgotten: put back, it lacks what came meanwhile; deleted, it is not missed.
+    Tables of nodes that were taken out of the plan are forgotten: a node that comes back would lack what came in
+    between, and a table that is deleted is not missed.
 
     Args:
-        state: What the batch before left.
-        landed: What the batch wrote.
+        state: The state before the batch.
+        landed: The version of each table that the batch wrote.
         planned: The tables of the plan.
     """
     names = {table.short_name for table in planned}
@@ -163,38 +164,35 @@ class Ledger:
         self._spark = spark
         self.target = target
         self.application = application
-        #: For a driver that stands at an epoch, batch and checkpoint, the version at which the table last fitted that.
+        #: Epoch, batch and checkpoint of the driver, and the table's version at which they were last found to match.
         self.fitting: tuple[tuple[int, int, str | None], int] | None = None
         self._is_warned = False
 
     def create(self) -> None:
-        """Make the table if it is not there; it names this application from its first commit on.
+        """Make the table if it is missing; its properties name this application from the first commit on.
 
-        So of several applications that begin in one root at once exactly one has it. The topics follow: until the query
-        starts one that is refused may be taken out again.
+        So if several applications begin in one root at the same time, exactly one owns it. The topics are kept later
+        (:meth:`keep_topics`), so that one which makes the start fail can still be taken out.
         """
         if is_missing(self._spark, self.target):
             columns, named = self._spark.createDataFrame([], _SCHEMA).schema, {self._named(_TOPICS): json.dumps([])}
             make_table(self._spark, self.target, create_plain(self.target, columns, properties=named), or_take=True)
 
     def others(self) -> tuple[str, ...]:
-        """The other applications that the table, which must be there, names."""
+        """The other applications that the table names; the table must exist."""
         return others_of(properties_of(self._spark, self.target), self.application)
 
     def keep_topics(self, topics: tuple[str, ...], known: tuple[str, ...]) -> None:
-        """Remember the order of sources before the query starts, unless it is that which the ledger is known to have.
-
-        The query's checkpoint has it from then on.
-        """
+        """Store the order of the sources, before the query's checkpoint depends on it, unless ``known`` is the same."""
         if topics != known:
             self._keep(_TOPICS, json.dumps(topics))
 
     def keep_checkpoint(self, epoch: int, query: str) -> None:
-        """Remember which checkpoint counts the batches of an epoch, before its first row tells it."""
+        """Store which checkpoint counts the batches of an epoch, as long as no row of the epoch says so."""
         self._keep(_CHECKPOINT, json.dumps([epoch, query]))
 
     def _keep(self, name: str, text: str) -> None:
-        # A second driver that begins at the same moment keeps its own: the first batch tells which of them goes on.
+        # A second driver that starts at the same moment stores its own; the first batch decides which one goes on.
         with_retry(self.target, lambda: set_properties(self._spark, self.target, {self._named(name): text}))
 
     def _named(self, name: str) -> str:
@@ -203,7 +201,8 @@ class Ledger:
     def last(self) -> LedgerState:
         """The state after the newest batch; the initial state if there was none.
 
-        An epoch that died right behind its first row goes on from all that had ended by then, as it would have itself.
+        If an epoch died right after its first row, the state includes batches that an older driver ended before that
+        row was written, just as the epoch itself would have included them.
         """
         newest = self._newest_id()
         if newest is None:
@@ -217,37 +216,37 @@ class Ledger:
         )
 
     def last_if_any(self) -> LedgerState:
-        """As :meth:`last`; the initial state also where there is no ledger."""
+        """As :meth:`last`; also the initial state if there is no ledger."""
         return LedgerState() if is_missing(self._spark, self.target) else self.last()
 
     def row_ids(self) -> list[tuple[int, int]]:
-        """Epoch and batch of every row; what the rows say would be gigabytes after a year of minutes."""
+        """Epoch and batch of every row, without the states: a year of batches each minute would make gigabytes."""
         rows = self._own_rows().select("epoch", "batch_id").collect()
         return [(row["epoch"], row["batch_id"]) for row in rows]
 
     def after(self, epoch: int, batch_id: int) -> LedgerState:
-        """The state that a row, which must be there, leaves for the next batch."""
+        """The state in the row of a batch, which must exist."""
         row = self._own_rows().where((F.col("epoch") == epoch) & (F.col("batch_id") == batch_id))
         return LedgerState.from_json(epoch, batch_id, row.select("state").collect()[0]["state"])
 
     def ended_since(self, seen: tuple[int, int], epoch: int) -> LedgerState | None:
-        """The state after the newest row between one that was seen and an epoch; None if there is none."""
+        """The state in the newest row after ``seen`` and before an epoch; None if there is no such row."""
         later = [row for row in self.row_ids() if seen < row < (epoch, -1)]
         return self.after(*max(later)) if later else None
 
     def newest_row(self) -> tuple[int, int]:
-        """Epoch and batch of the newest row; those of the initial state if there is none, or no ledger."""
+        """Epoch and batch of the newest row; those of the initial state if there is no row or no ledger."""
         newest = None if is_missing(self._spark, self.target) else self._newest_id()
         return newest or (LedgerState.epoch, LedgerState.batch_id)
 
     def _newest_id(self) -> tuple[int, int] | None:
-        # Without what the rows say: of all of them that is read, and of one alone it is needed.
+        # Only the ids: this reads all rows, and the state of one alone is needed.
         rows = self._own_rows().select("epoch", "batch_id")
         newest = rows.orderBy(F.desc("epoch"), F.desc("batch_id")).limit(1).collect()
         return (newest[0]["epoch"], newest[0]["batch_id"]) if newest else None
 
     def batches(self) -> DataFrame:
-        """The rows of batches, without those of :meth:`append_epoch`, which took no time.
+        """The rows of batches, without those of :meth:`append_epoch`, which have 0 seconds.
 
         Raises:
             ConfigurationError: there is no ledger yet.
@@ -255,7 +254,7 @@ class Ledger:
         return self.rows().where(F.col("seconds") > 0)
 
     def rows(self) -> DataFrame:
-        """The rows of this application, one per batch and one where an epoch begins.
+        """The rows of this application: one per batch, and one at the beginning of each epoch after the first.
 
         Raises:
             ConfigurationError: there is no ledger yet.
@@ -265,7 +264,7 @@ class Ledger:
         return self._own_rows()
 
     def backfilled_behind(self, row: tuple[int, int]) -> tuple[str, ...]:
-        """The tables into which old history was put behind a row, given as epoch and batch id, in order."""
+        """The sorted names of the tables that were backfilled after a row (epoch and batch id)."""
         names = self._own_rows().where(is_later(row)).select(F.explode(F.map_keys("counts")).alias("name"))
         told = names.where(F.col("name").contains(BACKFILLED)).distinct().collect()
         return tuple(sorted({row["name"].partition(BACKFILLED)[0] for row in told}))
@@ -282,15 +281,15 @@ class Ledger:
         refuse: Callable[[], object] = lambda: None,
         forgotten: Collection[tuple[int, int]] = (),
     ) -> None:
-        """Write the batch's row: the batch is done once it is there.
+        """Write the batch's row, which completes the batch.
 
         Args:
             session: The session.
             row: The row.
             step: Identity of the write.
-            details: Facts to travel with the commit.
-            refuse: Raises what speaks against it: called right before each try.
-            forgotten: Epoch and batch of rows that go in the same commit.
+            details: Facts to record in the commit.
+            refuse: Called right before each attempt; raises if the row must not be written.
+            forgotten: Epoch and batch of rows to delete in the same commit.
         """
         self._warn_of_scopes(row["stream_times"])
 
@@ -304,7 +303,7 @@ class Ledger:
         self.fitting = (*batch, (details or {}).get(CHECKPOINT)), landed.version
 
     def _warn_of_scopes(self, times: Mapping[str, Times]) -> None:
-        """Say once that there are very many stream-time scopes."""
+        """Warn, once, of very many stream-time scopes."""
         known = max(map(len, times.values()), default=0)
         if known > MOST_SCOPES and not self._is_warned:
             self._is_warned = True
@@ -324,16 +323,16 @@ class Ledger:
         counts: Mapping[str, int] | None = None,
         forgotten: Collection[tuple[int, int]] = (),
     ) -> None:
-        """Write the row with which an epoch begins: no batch of its own yet, all state of the one before.
+        """Write the row with which an epoch begins: no batch of its own yet, but all state of the epoch before.
 
-        Until its first batch it is the newest row, from which views and checks read how far the nodes are.
+        Until the epoch's first batch it is the newest row, from which views and checks read the nodes' stream times.
 
         Args:
             session: The session.
-            state: Its batch id is -1 for an epoch with a new checkpoint, else of the batch behind which it goes on.
-            counts: What was done to the tables outside of batches.
-            forgotten: Epoch and batch of rows that go in the same commit: one that died between the two would not know
-                any more what it undoes.
+            state: Its batch id is -1 for an epoch with a new checkpoint, else that of the batch from which it goes on.
+            counts: Changes to the tables outside of batches.
+            forgotten: Epoch and batch of rows to delete in the same commit. With two commits, a driver that died in
+                between would no longer know what it has to undo.
         """
         row: dict[str, Any] = dict.fromkeys(_COLUMNS) | {
             "application": self.application,
@@ -348,19 +347,19 @@ class Ledger:
 
 
 def is_later(than: tuple[int, int]) -> Column:
-    """Which rows are those of batches behind one, given as epoch and batch id."""
+    """Condition: the row is of a batch after the one given as epoch and batch id."""
     epoch, batch_id = than
     return (F.col("epoch") > epoch) | ((F.col("epoch") == epoch) & (F.col("batch_id") > batch_id))
 
 
 def kept_topics(properties: Mapping[str, str], application: str) -> tuple[str, ...]:
-    """The order of sources that a ledger's table properties name."""
+    """The order of an application's sources, from a ledger's table properties; empty if they have none."""
     kept = properties.get(f"{_TOPICS}.{application}")
     return () if kept is None else tuple(json.loads(kept))
 
 
 def others_of(properties: Mapping[str, str], application: str) -> tuple[str, ...]:
-    """The other applications that a ledger's table properties name.
+    """The other applications named in a ledger's table properties.
 
     >>> others_of({"versioned.topics.app": '["a"]', "versioned.topics.shop": '["b"]'}, "app")
     ('shop',)
@@ -370,7 +369,7 @@ def others_of(properties: Mapping[str, str], application: str) -> tuple[str, ...
 
 
 def kept_checkpoint(properties: Mapping[str, str], application: str, epoch: int) -> str | None:
-    """The checkpoint that a ledger's table properties name for an epoch.
+    """The checkpoint's id for an epoch, from a ledger's table properties; None if they name none.
 
     >>> kept_checkpoint({"versioned.checkpoint.app": '[2, "a"]'}, "app", 1) is None
     True
@@ -380,7 +379,7 @@ def kept_checkpoint(properties: Mapping[str, str], application: str, epoch: int)
 
 
 def ledger_frame(session: SparkSession, row: Mapping[str, Any]) -> DataFrame:
-    """One ledger row as a DataFrame; instants come as microseconds."""
+    """One ledger row as a DataFrame; ``row`` has its instants in microseconds."""
     flat = {**row, "clock": row["clock_us"], "stream_times": row["stream_times"]}
     instants = _SCHEMA.replace("TIMESTAMP_LTZ", "LONG")
     raw = session.createDataFrame([tuple(flat[name] for name in _COLUMNS)], instants)
@@ -391,7 +390,7 @@ def ledger_frame(session: SparkSession, row: Mapping[str, Any]) -> DataFrame:
 
 
 def _in_place_of(forgotten: Collection[tuple[int, int]], frame: DataFrame, application: str) -> Write:
-    """The write that adds a row and takes others away."""
+    """The write that adds a row and deletes others."""
     if not forgotten:
         return Append(frame)
     rows = [(application, *row) for row in sorted(forgotten)]

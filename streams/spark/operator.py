@@ -1,10 +1,10 @@
 """The interface of operators of the Spark engine: what each one does in a batch, and what it may use.
 
 In each batch the runner calls, for all operators, ``apply`` (build the output, lazily), then ``report`` (counts; may
-run jobs, but writes nothing), then ``write`` (one commit per step), then ``release``. An operator is applied once all
-its parents are, and written once all operators below it in the plan are: a table only after everything that reads its
-state before the batch (docs/operations.md, "The life of a batch"). Independent operators are applied, and written, at
-the same time; so whatever several children may ask of a parent is computed ``Once``.
+run jobs, still nothing written), then ``write`` (one commit per step), then ``release``. An operator is applied when
+all its parents are, and written when all those below it in the plan are: a table only after everything that reads its
+state before the batch (docs/operations.md, "The life of a batch"). Operators that do not wait for each other are
+applied, and written, at the same time; so whatever several children may ask a parent for is computed ``Once``.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from versioned.table_log import Landed, told_so_far
 from versioned.written import is_taken_back, newest
 
 N = TypeVar("N", bound=Node)
-#: What has a stream time of its own, and its stream time before the batch, where that is not the scope.
+#: Columns for records whose stream time is not kept per scope: what it is kept for, and its value before the batch.
 GROUP, BEFORE_US = "_group", "_before_us"
-#: A record that cannot be told by its key and value: the raw row as JSON.
+#: The raw row as JSON, of a record that key and value do not represent.
 RAW = "_raw"
-#: A write that a batch may make: the table, and as which node and step. The last two are parts of its transaction id.
+#: A write that a batch may make: table, node and step. Node and step are parts of its transaction id.
 StepOf = tuple[TableRef, str, str]
-#: In the details of every write of a batch.
+#: In the details of every commit of a batch: the reports of its nodes.
 REPORT: Final = "report"
-#: Beside it: the tables in which rows may wait once the batch has landed.
+#: In the same details: the tables in which rows may wait once the batch has landed.
 BUFFERS: Final = "buffers"
-#: In those of a commit that shuts others out: node, epoch and batch of the write whose rows the table has.
+#: In the details of a fence (a commit that shuts other drivers out): node, epoch and batch that wrote the table's rows.
 WRITER: Final = "writer"
 
 
 @dataclass
 class Batch:
-    """One micro-batch: its identity, its clock and what the batches before it left."""
+    """One micro-batch: its identity, its clock, the state before it, and what it has written so far."""
 
     session: SparkSession
     application: str
@@ -63,76 +63,76 @@ class Batch:
     batch_id: int
     clock_us: int
     stream_times: Mapping[str, Mapping[int, int]]
-    #: The wall clock at which a node has something to do without input, microseconds.
+    #: The wall-clock time, in microseconds, at which a node has something to do even without input.
     alarms: Mapping[str, int] = field(default_factory=dict)
-    #: Suppressions that are emptied in this batch.
+    #: Suppressions whose buffers are emptied in this batch.
     drains: tuple[str, ...] = ()
-    #: Whether some write of this very batch landed before a restart: then its report was made before.
+    #: Whether a write of this batch landed before a restart: its reports were made then.
     is_replay: bool = False
-    #: The nodes that wrote all that they had of it before a restart: nothing comes to them again.
+    #: Nodes that wrote everything they had before a restart: no records reach them again.
     spared: Collection[str] = frozenset()
-    #: Whether records and tables are so few that each write makes one file; more only take time, also to read them.
+    #: Whether records and tables are so small that each write makes one file; more files only take longer.
     is_small: bool = False
-    #: The stream-time scopes that there are, with those that appear in this batch.
+    #: All stream-time scopes so far, including those that first appear in this batch.
     scopes: frozenset[int] = frozenset()
-    #: What is put aside: by which node, and the rows.
+    #: Records put aside: the node, and their rows.
     rejects: list[tuple[str, DataFrame]] = field(default_factory=list)
-    #: What the machine's own clock said, microseconds: unlike the batch clock it may go back.
+    #: The machine's own clock, in microseconds; unlike the batch clock it may go back.
     wall_us: int = 0
     details: dict[str, Any] = field(default_factory=dict)
-    #: The version of each table that was looked at before the batch.
+    #: The version of each table before the batch.
     seen: Mapping[TableRef, int] = field(default_factory=dict)
-    #: The version of each table that the batch wrote.
+    #: The version of each table that the batch has written.
     landed: dict[str, int] = field(default_factory=dict)
     #: Records put aside, by node and reason; known before the first write.
     rejected: dict[tuple[str, str], int] = field(default_factory=dict)
-    #: Of sources in which no sequence comes twice: the greatest of the batch by scope. Kept as stream times are.
+    #: The greatest sequence so far by scope, of sources in which no sequence comes twice. Stored like stream times.
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
-    #: Columns of which tables keep no statistics.
+    #: Columns with personal data, of which tables keep no statistics.
     pii_columns: frozenset[str] = frozenset()
-    #: Whether tables get columns that they lack.
+    #: Whether tables get the columns of the plan that they lack.
     adds_columns: bool = False
-    #: Tables known to be there: those that the driver found when it started, and those it made since.
+    #: Tables known to exist: those found at the driver's start, and those made since.
     there: set[TableRef] = field(default_factory=set)
     _origins: list[DataFrame] = field(default_factory=list)
 
     @property
     def number(self) -> int:
-        """What stored rows carry as ``_batch_id``: the batch id; in later epochs, whose ids start anew, above it."""
+        """The ``_batch_id`` of stored rows: the batch id, made unique across epochs, which may count from 0 again."""
         return ((self.epoch - 1) << EPOCH_BITS) + self.batch_id
 
     @property
     def is_due(self) -> bool:
-        """Whether a batch without input, a mere tick of the clock, has anything to do.
+        """Whether a batch without input (a mere tick of the clock) has anything to do.
 
-        One that landed in part has its ledger row to write, though what let rows out then may be due no more.
+        A batch that landed in part must still write its ledger row, even if what was due then no longer is.
         """
         is_any_due = any(alarm_us <= self.clock_us for alarm_us in self.alarms.values())
         return is_any_due or bool(self.drains) or self.is_replay
 
     def amount(self, flow: Flow) -> Amount:
-        """How many records a flow has; ``unknown`` in small batches too: their tables are moved in no time."""
+        """Whether a flow has few records or many; ``unknown`` in small batches too, whose tables are quickly moved."""
         if self.is_small or flow.most is None:
             return "unknown"
         return "few" if flow.most <= MOST_SENT else "many"
 
     def has_few(self, flow: Flow) -> bool:
-        """Whether a flow's records are so few that tables are read where they lie (:mod:`streams.spark.of_keys`)."""
+        """Whether a flow has so few records that their keys are broadcast (:mod:`streams.spark.of_keys`)."""
         return self.amount(flow) == "few"
 
     def cut(self, frame: DataFrame) -> DataFrame:
-        """The rows of a frame, computed once, without the plan that made them.
+        """The rows of a frame, computed once and without the plan that made them (a lazy local checkpoint).
 
-        Steps of a batch build on each other. Were each to carry the plans of all steps before it, Spark would analyse,
-        compare and print them anew for every query; in a plan of several joins most of a small batch went into that.
-        The rows are given back when nothing refers to them any more.
+        Steps of a batch build on each other. If each carried the plans of all steps before it, Spark would analyse,
+        compare and print them again for every query; with several joins, that would be most of a small batch's time.
+        Spark frees the rows when nothing refers to them any more.
         """
-        # Tasks still tell metrics of the plan when it is cut off: Spark must not forget it before the batch ends.
+        # Tasks report metrics of the plan even after it is cut off: keep it alive until the batch ends.
         self._origins.append(frame)
         return frame.localCheckpoint(eager=False)
 
     def release(self) -> None:
-        """Forget the plans that were cut off; a batch may be referred to long after its end."""
+        """Release the plans that were cut off, since the batch object may live long after the batch has ended."""
         self._origins.clear()
 
     def step(self, node: str, name: str) -> Step:
@@ -140,7 +140,7 @@ class Batch:
         return Step(self.application, node, name, self.epoch, self.batch_id)
 
     def commit(self, target: TableRef, build: Callable[[], Write], node: str, step: str) -> Landed:
-        """Write one step; the batch's whole report travels in the commit, for a replay to find.
+        """Write one step of the batch; the commit carries the reports of all nodes, for a replay to find.
 
         Raises:
             FencedError, CheckpointMismatchError: as :meth:`note`.
@@ -150,14 +150,14 @@ class Batch:
         return landed
 
     def note(self, target: TableRef, landed: Landed) -> None:
-        """Keep the version of a table that the batch wrote: of each write, in their order.
+        """Record the version that a write of the batch made, and raise if somebody else has changed the table.
 
-        Where it is the next one, nobody else was there, and nothing is looked at.
+        If the version follows directly on the known one, nobody else has written, and the table is not inspected. Call
+        it for every write, in their order.
 
         Raises:
-            FencedError: another driver has written it, and not before this one started.
-            CheckpointMismatchError: the table was restored, or another one took its place, while the batch was under
-                way.
+            FencedError: another driver made this commit after this one started.
+            CheckpointMismatchError: the table was restored or replaced while the batch was under way.
         """
         if landed.version > self.landed.get(target.short_name, -1):
             this = self.epoch, self.batch_id
@@ -169,8 +169,8 @@ class Batch:
         name, this = target.short_name, (self.epoch, self.batch_id)
         known = max(self.seen.get(target, -1), self.landed.get(name, -1))
         if known < 0:
-            return  # The batch made it.
-        # What a batch that begins again had written before is not written anew; but no first commit is a batch's.
+            return  # The batch made the table.
+        # A replayed batch finds its own earlier writes; but version 0 is never a batch's write.
         is_replaced = landed <= known and not (self.is_replay and landed > 0)
         if is_replaced or is_taken_back(self.session, target, known, landed):
             found = TableFacts(name, True, landed, self.application, this, restored=True, recorded=known)
@@ -189,9 +189,9 @@ class Batch:
 
         Args:
             target: The table.
-            empty: Has its columns.
-            properties: What it says of itself.
-            found_by: Columns by which its rows are looked for, however many there are before them.
+            empty: A frame with its columns.
+            properties: Table properties.
+            found_by: Columns by which its rows are looked up: they get statistics, wherever they stand.
         """
         indexed = indexed_first(empty.schema, found_by)
         made = create_plain(target, empty.schema, self.pii_columns, properties=properties, indexed=indexed)
@@ -199,16 +199,16 @@ class Batch:
         self.there.add(target)
 
     def create_or_check(self, target: TableRef, node: str, empty: DataFrame, *, by_name: bool = False) -> None:
-        """As :meth:`create`; a state table that is there must be able to give back the rows of the plan as they were.
+        """Make a state table as :meth:`create`, or check that an existing one can hold the rows of the plan.
 
         Args:
             target: The table.
-            node: Whose it is.
-            empty: Has its columns: those of the key, and its own beside them.
-            by_name: As of :func:`~streams.spark.stored_shape.check_rows`.
+            node: The node that owns it.
+            empty: A frame with its columns: those of the key, and its own.
+            by_name: As for :func:`~streams.spark.stored_shape.check_rows`.
 
         Raises:
-            ConfigurationError: it holds other columns, or the key has a field that is called as one of its own.
+            ConfigurationError: it has other columns, or a key field has the name of one of the table's own columns.
         """
         check_beside(node, target.short_name, empty.columns)
         if self.is_missing(target):
@@ -218,11 +218,11 @@ class Batch:
             check_rows(node, target.short_name, there, empty.schema, by_name=by_name)
 
     def addable(self, there: StructType, made: StructType) -> StructType:
-        """The columns of a plan's rows that a table lacks and may get; none where other rows of the batch have landed.
+        """The columns that a table lacks and may get now; none in a replayed batch.
 
         Args:
             there: The columns of the table.
-            made: Those of the rows.
+            made: The columns of the plan's rows.
         """
         return lacking(there, made) if self.adds_columns and not self.is_replay else StructType()
 
@@ -232,14 +232,14 @@ class Batch:
         columns: StructType,
         add: Callable[[SparkSession, TableRef, StructType], object] = add_columns,
     ) -> None:
-        """Give a table the columns that it lacks; those with personal data are hidden already.
+        """Add columns to a table; those with personal data are already hidden from its statistics.
 
-        Its commits say for which batch, by which a rollback to one before takes them back.
+        The commits name the batch, so that a rollback to an earlier one can undo them.
 
         Args:
             target: The table.
-            columns: What it lacks; there may be none.
-            add: Gives it these.
+            columns: The columns to add; may be none.
+            add: The function that adds them.
         """
         if columns.fields:
             of_batch = {COLUMNS_OF: [self.epoch, self.batch_id]}
@@ -247,11 +247,11 @@ class Batch:
                 add(self.session, target, columns)
 
     def is_missing(self, target: TableRef) -> bool:
-        """Whether there is no such table yet; of one that is known to be there nothing is asked.
+        """Whether there is no such table yet; one that is known to exist is not looked at again.
 
         Raises:
-            CheckpointMismatchError: a driver that was shut out, or another application, has made it since this one
-                started, and written to it.
+            CheckpointMismatchError: another application, or a driver that was shut out, has created the table and
+                written to it since this driver started.
         """
         if target in self.there:
             return False
@@ -265,11 +265,14 @@ class Batch:
         return False
 
     def times_of(self, node: str) -> Mapping[int, int]:
-        """Stream time per scope of a node before the batch, microseconds."""
+        """A node's stream time per scope before the batch, in microseconds."""
         return self.stream_times.get(node, {})
 
     def reject(self, node: str, frame: DataFrame, reason: Column) -> None:
-        """Put records aside with a reason; they are written to the rejects table, where those of the spared are."""
+        """Put records aside with a reason, to be written to the rejects table.
+
+        Those of spared nodes are ignored: the rejects table has them already.
+        """
         if node in self.spared:
             return
         key = F.col(WAS_KEY if WAS_KEY in frame.columns else KEY)
@@ -292,15 +295,15 @@ class Operator(ABC, Generic[N]):
 
     def __init__(self, node: N) -> None:
         self.node = node
-        #: The node's table, for operators that look into it; None if it keeps none.
+        #: The node's table, for operators that look records up in it; None if it has none.
         self.state: LookupTable | None = None
-        #: What :meth:`tally` came to in this batch.
+        #: The counts of :meth:`tally` in this batch.
         self.tallied: Mapping[str, int] = {}
-        #: Whether a new key never comes from two partitions, so that their scopes stay.
+        #: Whether a new key never comes from two partitions, so that records keep their scopes.
         self.keeps_scopes = False
-        #: Whether all that comes is taken to one scope, since one side of the join is there.
+        #: Whether all input is moved into one scope, because one side of the join is in it.
         self.gathers = False
-        #: Whether a table is looked up by the slowest of its stream times.
+        #: Whether look-ups in a table go by the slowest of its stream times.
         self.asks_across = False
         #: Whether all records of the node share one stream time, whatever partition they came from.
         self.is_in_one_scope = False
@@ -312,18 +315,18 @@ class Operator(ABC, Generic[N]):
         """Build the node's output from its parents' outputs; None for sinks."""
 
     def tally(self) -> DataFrame | None:
-        """Counts as rows (``what`` string, ``n`` long), or None; those of all operators are read together."""
+        """Counts as rows (``what`` string, ``n`` long), or None; one job reads those of all operators."""
         return None
 
     def measured(self) -> DataFrame | None:
-        """The records of the batch whose lateness is measured (``_us _scope _place``), as the test driver does.
+        """The records whose lateness is measured (``_us _scope _place``), the same as in the test driver.
 
-        Where each key has a stream time of its own, ``_group`` and ``_before_us`` tell it.
+        Where each key has a stream time of its own, they also have ``_group`` and ``_before_us``.
         """
         return None
 
     def tally_debug(self) -> DataFrame | None:
-        """As :meth:`tally`, for what only the level ``debug`` asks for."""
+        """As :meth:`tally`, for counts that only the metrics level ``debug`` needs."""
         return None
 
     def report(self, batch: Batch) -> NodeReport:
@@ -334,20 +337,20 @@ class Operator(ABC, Generic[N]):
         """Commit the node's state or output."""
 
     def rescoped(self, frame: DataFrame) -> DataFrame:
-        """Records under a new key, in the one scope that they share from here on."""
+        """Records under a new key: moved into one scope, unless scopes are kept."""
         return frame if self.keeps_scopes else in_one_scope(frame)
 
     def release(self) -> None:
-        """Give back what was cached for the batch."""
+        """Release what was cached for the batch."""
 
     def tables(self, root: TableRef) -> list[TableRef]:
         """The tables that this node owns."""
         return []
 
     def steps(self, root: TableRef) -> list[StepOf]:
-        """Every write that a batch may make to them, in the order in which it does."""
+        """Every write that a batch may make to these tables, in their order."""
         return [(table, self.node.name, "main") for table in self.tables(root)]
 
     def holding(self) -> list[str]:
-        """The names of those in which rows wait that only this node lets go."""
+        """The names of those tables in which rows wait that only this node can release."""
         return []

@@ -41,11 +41,11 @@ from versioned.table_log import recall
 from versioned.written import TableState, Written, is_taken_back, look, steps_of
 
 _LOG: Final = logging.getLogger(__name__)
-#: In the details of a commit that shuts others out: the batch after which the tables are to stand.
+#: In the details of a takeover's fences: the batch after which the tables are to stand.
 TAKEOVER: Final = "takeover"
-#: In the same: by which of several takeovers at a time.
+#: In the same details: the id of the takeover, to tell it from others at the same time.
 HELD_BY: Final = "heldBy"
-#: How often one looks where a driver that runs is always ahead.
+#: How many times :func:`settled` looks while a running driver keeps changing what is read.
 _LOOKS: Final = 3
 _FORGETS: Final = "delta.setTransactionRetentionDuration"
 
@@ -57,25 +57,26 @@ class RecoverySurvey:
     ledger: LedgerFacts
     checkpoint: CheckpointFacts
     tables: Mapping[TableRef, TableState]
-    #: The order of sources that the application was last started with; empty before its first start.
+    #: The order of the sources at the application's last start; empty before its first start.
     topics: tuple[str, ...] = ()
-    #: The ledger's newest row.
+    #: The state in the ledger's newest row.
     state: LedgerState = field(default_factory=LedgerState)
-    #: The node of the plan that keeps its rows in a table.
+    #: The node of the plan that owns each table.
     nodes: Mapping[TableRef, str] = field(default_factory=dict)
-    #: Every write that a batch of the plan may make, those of a table in their order.
+    #: Every write that a batch of the plan may make; those to one table are in order.
     steps: Sequence[StepOf] = ()
     #: The ledger's newest write.
     newest_of_ledger: Written | None = None
-    #: Of tables that were not there when the epoch began: the batch of a former epoch, not in the ledger, in them.
+    #: Tables unknown to the epoch that hold rows of a former epoch's batch which is not in the ledger, with that batch.
     left: Mapping[TableRef, BatchOf] = field(default_factory=dict)
-    #: Where each table that is there lies, the ledger too, as Spark tells it.
+    #: The location of each existing table, including the ledger, as Spark reports it.
     locations: Mapping[TableRef, str] = field(default_factory=dict)
 
     def findings(self) -> list[Finding]:
-        """Everything that does not fit together; a takeover that died explains all else that is found then.
+        """Everything that does not fit together. An unfinished takeover comes first, since it explains the rest.
 
-        Without a ledger none can be told from one that was ended, and no table is of a newer epoch.
+        Without a ledger, an unfinished takeover looks like a finished one, and that tables are of a newer epoch only
+        means that the ledger is lost.
         """
         told = findings(self.ledger, self.checkpoint, self.facts())
         if not self.has_lost_ledger:
@@ -84,7 +85,7 @@ class RecoverySurvey:
         return told if len(others) == len(told) else [ledger_lost(self.ledger.application), *others]
 
     def facts(self) -> list[TableFacts]:
-        """What the rules need to know of each table."""
+        """The facts about each table that the rules judge."""
         recorded = self.state.tables
         return [
             facts_of(table, state, recorded, self.nodes.get(table), self.left.get(table))
@@ -92,32 +93,33 @@ class RecoverySurvey:
         ]
 
     def landed(self, epoch: int, batch_id: int) -> Mapping[str, Any] | None:
-        """What a commit of this batch says of it, if one is in a table; of several runs that died, the last one's.
+        """The details of a commit of this batch, if any table has one.
 
-        Where the plan grew in between, that one tells of nodes of which the others do not.
+        If several runs of the batch died, those of the run that reports most nodes: the plan may have grown between
+        them, and the last run knows the most.
         """
         told = [said.details for _, said in self._written_in(epoch, batch_id) if REPORT in said.details]
         return max(told, key=lambda details: len(details[REPORT]), default=None)
 
     def unfinished(self) -> Mapping[str, Any]:
-        """What a commit says of the batch behind the newest one of the ledger; nothing if none is in a table."""
+        """The commit details of the batch after the ledger's newest one; empty if no table has such a commit."""
         epoch, batch_id = self.ledger.batch
         return self.landed(epoch, batch_id + 1) or {}
 
     def versions(self, epoch: int, batch_id: int) -> dict[str, int]:
-        """What a batch that landed in part has written already: the version by table."""
+        """The version of each table that a batch which landed in part has already written."""
         return {target.short_name: self.tables[target].version for target, _ in self._written_in(epoch, batch_id)}
 
     def steps_of(self, table: TableRef) -> list[tuple[str, str]]:
-        """As which nodes and steps the plan writes a table."""
+        """The nodes and steps with which the plan writes a table, in order."""
         return [(node, step) for target, node, step in self.steps if target == table]
 
     def newest_steps(self, epoch: int, batch_id: int) -> set[StepOf]:
-        """The newest write of each table that such a batch has written to."""
+        """The newest write of each table to which a batch that landed in part has written."""
         return {(target, said.node, said.step) for target, said in self._written_in(epoch, batch_id)}
 
     def _written_in(self, epoch: int, batch_id: int) -> Iterator[tuple[TableRef, Written]]:
-        """The tables whose newest write is of this batch, with that write."""
+        """The tables whose newest write belongs to this batch, with that write."""
         for target, state in self.tables.items():
             said = state.written
             if said is not None and (said.epoch, said.batch_id) == (epoch, batch_id):
@@ -132,11 +134,11 @@ class RecoverySurvey:
         return {target: state.version for target, state in self.tables.items() if state.exists}
 
     def measured(self, tables: Collection[TableRef], others: Collection[TableRef] = ()) -> Measured:
-        """Some of the tables, as batches that may read them must know them, and others that are read beside them."""
+        """Size and kind of the tables that batches may read, and of others that are read beside them."""
         return measured((self.tables[target] for target in tables), (self.tables[target] for target in others))
 
     def left_out(self) -> dict[TableRef, BatchOf]:
-        """Tables with rows of a batch that is over, of which the newest batch's plan did not know, with that batch."""
+        """Tables that the plan of the newest batch did not have, with the finished batch that last wrote to them."""
         if not self.state.tables:
             return {}
         unknown = _unknown(self.ledger.application, self.state, self.tables)
@@ -144,14 +146,14 @@ class RecoverySurvey:
         return {target: batch for target, batch in over.items() if target not in self.left}
 
     def ahead(self) -> set[str]:
-        """The tables that have something of a batch that is not in the ledger."""
+        """The names of tables that have writes of a batch which is not in the ledger."""
         return {table.name for table in self.facts() if table.batch is not None and table.batch > self.ledger.batch}
 
     @property
     def has_lost_ledger(self) -> bool:
-        """Whether the ledger has no row of an application that has written to its tables.
+        """Whether the application has written to its tables, but the ledger has no row of it.
 
-        Before its first row an application has told the ledger its topics: then its first batch is unfinished.
+        If the ledger has the application's topics but no commit of a batch, the first batch is merely unfinished.
         """
         written = any(said.written is not None and self._is_ours(said.written) for said in self.tables.values())
         is_first = bool(self.topics) and self.ledger.newest_commit is None
@@ -161,13 +163,13 @@ class RecoverySurvey:
         return said.application == self.ledger.application
 
     def newest_epoch(self) -> int:
-        """The newest epoch that any commit tells of."""
+        """The newest epoch in any commit, of the ledger or of a table."""
         told = [state.written.epoch for state in self.tables.values() if state.written is not None]
         return max(self.ledger.epoch, *(self.ledger.newest_commit or (0,))[:1], *told)
 
     def _unfinished_takeover(self) -> Iterator[Finding]:
-        """A rollback or backfill that died: the tables are shut to everybody, and the ledger does not know it yet."""
-        shut = {"ledger": self.newest_of_ledger}  # First, and for a moment alone.
+        """A rollback or backfill that died: some tables are fenced, and the ledger has no row of its epoch yet."""
+        shut = {"ledger": self.newest_of_ledger}  # It is fenced first.
         shut |= {target.short_name: state.written for target, state in self.tables.items()}
         for about, said in shut.items():
             if said is not None and self._is_ours(said) and TAKEOVER in said.details and said.epoch > self.ledger.epoch:
@@ -181,13 +183,14 @@ class RecoverySurvey:
 def settled(
     look: Callable[[], RecoverySurvey], newest_row: Callable[[], BatchOf]
 ) -> tuple[RecoverySurvey, list[Finding]]:
-    """A look, and what is wrong by it; of looks that a running driver's batches fall into, what two of them say alike.
+    """A survey and its findings, without those that only arise because a driver runs batches meanwhile.
 
-    Ledger, checkpoint and tables are read moments apart: after a batch between them the row that was read is old.
+    Ledger, checkpoint and tables are read moments apart, and a batch in between makes the ledger row outdated. The
+    survey is then repeated; if no quiet moment comes, only findings that two surveys in a row share are kept.
 
     Args:
-        look: Looks at everything.
-        newest_row: The newest row of the ledger now.
+        look: Surveys everything.
+        newest_row: Reads epoch and batch of the ledger's newest row.
     """
     before: list[Finding] = []
     alike: list[Finding] = []
@@ -202,17 +205,17 @@ def settled(
 
 
 def begin_ledger(ledger: Ledger, found: RecoverySurvey) -> None:
-    """Make the ledger if it is not there; of several applications that begin in one root at once, one goes on.
+    """Make the ledger if it is missing; if several applications begin in one root at once, only one goes on.
 
     Args:
         ledger: The application's ledger.
-        found: What the start found, before which another application may not have been there.
+        found: What the start found; another application may have begun since.
 
     Raises:
         CheckpointMismatchError: another one has made the ledger since.
     """
     ledger.create()
-    # Who was there before is in the survey; of an application that has been started here no other one matters.
+    # Applications that were there before are in the survey; none matters to one that has been started here before.
     others = () if found.topics or found.state != LedgerState() else ledger.others()
     if others:
         told = replace(found, ledger=replace(found.ledger, others=others)).findings()
@@ -220,21 +223,21 @@ def begin_ledger(ledger: Ledger, found: RecoverySurvey) -> None:
 
 
 def refuse_running(spark: SparkSession, name: str) -> None:
-    """Refuse what needs the tables for itself while the application runs in this session.
+    """Raise if the application runs in this session; for operations that need its tables for themselves.
 
     Args:
         spark: The session.
         name: The application's name.
 
     Raises:
-        ConfigurationError: it does.
+        ConfigurationError: the application runs.
     """
     if any(query.name == name for query in spark.streams.active):
         raise ConfigurationError(f'"{name}" runs in this session. Stop it first.')
 
 
 def checkpoint_of(base: str, epoch: int) -> str:
-    """Each epoch counts its batches in a checkpoint of its own, beside the first one's.
+    """The checkpoint folder of an epoch; each one after the first has its own, beside that of the first.
 
     >>> checkpoint_of("/data/app/_checkpoint", 1), checkpoint_of("/data/app/_checkpoint/", 2)
     ('/data/app/_checkpoint', '/data/app/_checkpoint-epoch-2')
@@ -251,16 +254,16 @@ def survey(
     nodes: Mapping[TableRef, str],
     steps: Sequence[StepOf],
 ) -> RecoverySurvey:
-    """Look at the newest commits of all tables, side by side, and at the checkpoint; nothing is changed.
+    """Read the newest commits of all tables, in parallel, and the checkpoint; nothing is changed.
 
     Args:
         spark: The session.
         ledger: The application's ledger.
-        state: Its newest row.
+        state: The state in its newest row.
         tables: The application's tables.
         checkpoint: The checkpoint folder of the first epoch.
-        nodes: The nodes of the plan that keep their rows in some of the tables.
-        steps: The writes that a batch of the plan may make to them.
+        nodes: The node of the plan that owns each table.
+        steps: The writes that a batch of the plan may make to the tables.
     """
     found: dict[TableRef, TableState] = {}
 
@@ -288,7 +291,7 @@ def survey(
 
 
 def _with_unfinished(spark: SparkSession, target: TableRef, seen: TableState, state: LedgerState) -> TableState:
-    """A table as it was seen; of one that has a batch which did not end, also whether it was restored before that."""
+    """A table's state; if it has writes of an unfinished batch, also whether it was restored before them."""
     known, said = state.tables.get(target.short_name), seen.written
     if known is None or said is None or said.epoch != state.epoch or said.batch_id <= state.batch_id:
         return seen
@@ -296,9 +299,9 @@ def _with_unfinished(spark: SparkSession, target: TableRef, seen: TableState, st
 
 
 def _left_by_former(ledger: Ledger, state: LedgerState, seen: Mapping[TableRef, TableState]) -> dict[TableRef, BatchOf]:
-    """Tables whose rows a former epoch wrote that are not known to this one, in a batch that the ledger does not have.
+    """Tables unknown to this epoch with rows of a former epoch's batch that is not in the ledger, with that batch.
 
-    An epoch knows the tables that were there when it began. A driver that was shut out then may have made one since.
+    An epoch knows the tables that existed when it began. A driver that was shut out may have made one since.
     """
     unknown = _unknown(ledger.application, state, seen)
     found = {target: batch for target, batch in unknown.items() if batch[0] < state.epoch}
@@ -307,7 +310,7 @@ def _left_by_former(ledger: Ledger, state: LedgerState, seen: Mapping[TableRef, 
 
 
 def _unknown(application: str, state: LedgerState, seen: Mapping[TableRef, TableState]) -> dict[TableRef, BatchOf]:
-    """Tables with rows of an application's batches of which its ledger's newest row knows nothing, with the batch."""
+    """Tables that the application's batches wrote but its newest ledger row does not list, with the batch."""
     found: dict[TableRef, BatchOf] = {}
     for target, table in seen.items():
         said = table.written
@@ -323,16 +326,16 @@ def written_before_crash(
 ) -> frozenset[str]:
     """The nodes of a replayed batch that have nothing more to write.
 
-    A table is written only after everything that reads it. So where a table has landed, all below it in the plan have
-    written too, or had nothing to write; and what they would write now comes from a table that has moved on. The same
-    is true of its own node once the last of its writes is there. User code must not meet such a state: taking a value
-    away a second time may fail, now and at every start. Whatever else is written has nothing above it that landed.
+    A table is written only after everything that reads it. So if a table has landed, all nodes below it in the plan
+    have written too, or had nothing to write; running them again would read a table that has already moved on. The same
+    holds for the table's own node once the last of its writes is there. User code must not see such a state: taking a
+    value away a second time may fail, now and at every start. All other nodes have nothing above them that landed.
 
     Args:
         topology: The plan.
         operators: Its operators by name.
         root: Where the tables lie.
-        landed: The newest write to each table that the batch wrote to before it died.
+        landed: The newest write to each table that the batch had written before it died.
     """
     tables = {table for table, _, _ in landed}
     moved = {name for name, op in operators.items() if not tables.isdisjoint(op.tables(root))}
@@ -344,19 +347,20 @@ def written_before_crash(
 
 
 def _has_ended(operator: Operator[Any], steps: Sequence[StepOf], landed: Collection[StepOf]) -> bool:
-    # What a changelog wrote may still have to be sent to Kafka.
+    # The rows of a changelog may still have to be sent to Kafka.
     return not isinstance(operator, ChangelogSinkOperator) and bool(steps) and steps[-1] in landed
 
 
 def refuse_epoch(found: RecoverySurvey) -> None:
-    """Refuse what a new epoch cannot mend either.
+    """Raise for findings that even a new epoch cannot resolve.
 
     Args:
         found: Ledger and tables as they are.
 
     Raises:
-        CheckpointMismatchError: the tables are another application's, or are shut by a takeover that died.
-        ConfigurationError: a table was written by a node that the plan calls otherwise, or forgets its batches.
+        CheckpointMismatchError: the tables are another application's, or are fenced by a takeover that died.
+        ConfigurationError: a table was written by a node that now has another name, or its table properties let Delta
+            forget which batches wrote it.
     """
     for wrong in left_by_epoch(found.findings()):
         raise wrong.error()
@@ -370,33 +374,33 @@ def begin_epoch(
     checkpoint: str,
     look: Callable[[], RecoverySurvey],
 ) -> LedgerState:
-    """Begin the next epoch: a row in the ledger, then a commit in each table for each step that writes to it or did.
+    """Begin the next epoch: a row in the ledger, then fences in each table for every step that writes or wrote to it.
 
-    From the row on no older driver starts a batch; from the commits on none can finish one, since Delta skips what has
-    an older transaction version. Stream times and counters go on; the checkpoint is a new one. If another driver has
-    ended a batch before it was shut out, the epoch is begun once more, with the state behind that batch.
+    Once the row is there, no older driver starts a batch; once the fences are there, none can finish one, since Delta
+    skips writes with an older transaction version. Stream times and counters go on; the checkpoint is a new one. If
+    another driver ended a batch before it was shut out, the epoch is begun again, with the state after that batch.
 
     Args:
         spark: The session.
         ledger: The application's ledger.
-        state: What to go on from: the newest row that was found.
-        found: What was found before.
+        state: The state to go on from: that of the newest row.
+        found: The survey so far.
         checkpoint: The checkpoint folder of the first epoch.
-        look: Finds it anew.
+        look: Makes a new survey.
 
     Raises:
-        CheckpointMismatchError: the new epoch's checkpoint folder is there already, or as :func:`refuse_epoch` says.
-        ConfigurationError: as :func:`refuse_epoch` says.
+        CheckpointMismatchError: the new epoch's checkpoint folder already exists, or as for :func:`refuse_epoch`.
+        ConfigurationError: as for :func:`refuse_epoch`.
     """
     refuse_epoch(found)
     epoch = found.newest_epoch() + 1
-    # Offsets that lie there are of tables that are gone: Spark would go on from them.
+    # Spark would continue from offsets that it finds there, which belong to tables that are gone.
     check_free(checkpoint_of(checkpoint, epoch))
     read = read_checkpoint(spark, checkpoint_of(checkpoint, epoch))
     for wrong in of_checkpoint(LedgerFacts(ledger.application, epoch), read, -1):
         raise wrong.error()
     _tell_unfinished(found)
-    # A table that is gone before the epoch has written to it is missed like any other.
+    # The epoch knows all existing tables, so that a loss is noticed even before the epoch has written to them.
     versions = {target.short_name: seen.version for target, seen in found.tables.items() if seen.exists}
     begun = state.begun_anew(epoch, versions, found.ledger.batch)
     ledger.append_epoch(spark, begun)
@@ -406,7 +410,7 @@ def begin_epoch(
 
 
 def shut_out_older(spark: SparkSession, begun: LedgerState, found: RecoverySurvey) -> None:
-    """Fence every table that the epoch has not shut yet; whoever began it may have died before the last commit.
+    """Fence every table that the epoch has not fenced yet; the driver that began it may have died half-way.
 
     Args:
         spark: The session.
@@ -423,30 +427,30 @@ def shut_out_older(spark: SparkSession, begun: LedgerState, found: RecoverySurve
 def _is_shut(said: Written | None, epoch: int, steps: Sequence[tuple[str, str]]) -> bool:
     if said is None or said.epoch < epoch:
         return False
-    # The fence of the plan's last step is a table's last; a batch begins only when all are there.
+    # The fence of the plan's last step comes last; a batch begins only when all fences are there.
     return said.batch_id >= 0 or [(said.node, said.step)] == list(steps[-1:])
 
 
 def telling(said: Written | None) -> Mapping[str, Any]:
-    """What a commit that shuts others out goes on telling: what the one before told, and whose rows the table has.
+    """The details for a fence: those of the commit before it, and which node and batch wrote the table's rows.
 
-    The newest of such commits is that of any node that may write to the table, whoever did.
+    A fence carries the name of any node that may write to the table, so its own identity does not say who did.
 
     Args:
         said: The newest write of a batch, if there is one.
     """
     if said is None:
         return {}
-    # Who held the tables in a takeover that is over is told no more.
+    # Without the holder of a former takeover, which is over.
     details, writer = {name: told for name, told in said.details.items() if name != HELD_BY}, writer_of(said)
     return details if writer is None else {**details, WRITER: [writer[0], *writer[1]]}
 
 
 def writer_of(said: Written) -> tuple[str, BatchOf] | None:
-    """Whose rows a table has, and of which batch; None where no node has written to it.
+    """The node and the batch that last wrote rows to a table; None if none has.
 
     Args:
-        said: The newest write of a batch, which may only shut others out.
+        said: The table's newest write, which may be a fence.
     """
     if WRITER in said.details:
         node, epoch, batch_id = said.details[WRITER]
@@ -463,26 +467,26 @@ def fence(
     *,
     every_step: bool = True,
 ) -> None:
-    """Empty commits that take the place of whatever an older epoch may still write.
+    """Shut older epochs out of a table, with empty commits that use up the transaction ids of their writes.
 
     Args:
         spark: The session.
         target: The table.
         identity: Application, epoch and batch of these commits; there is one for each node and step.
-        told: What the newest commits of the table have told.
-        planned: As which nodes and steps the plan writes it; a driver may be about to do so for the first time. Those
-            that wrote to it under another plan are shut out as well.
-        every_step: False for one commit only, where older epochs are shut out already.
+        told: The details of the table's newest commit, to carry on.
+        planned: The nodes and steps with which the plan writes the table: a driver may be about to do so for the first
+            time. Those that wrote to it under another plan are shut out as well.
+        every_step: False for a single commit, where older epochs are shut out already.
 
     Raises:
-        FencedError: another takeover has shut the table at the same time.
+        FencedError: another takeover has fenced the table at the same time.
     """
-    # The newest commit of a table always tells what the ones before it told; but not whose batch it was.
+    # The newest commit of a table always carries the details of those before it, but not their checkpoint and input.
     details = without_origin(told)
     nothing = read_table(spark, target).where(F.lit(False))
     steps = list(planned)
     if every_step or not planned:
-        # The whole history is read for these.
+        # This reads the table's whole history.
         steps = [step for step in steps_of(spark, target, identity.application) if step not in planned] + steps
     for node, step in steps if every_step else steps[-1:]:
         landed = commit(target, lambda: Append(nothing), replace(identity, node=node, step=step), details)

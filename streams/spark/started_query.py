@@ -53,7 +53,7 @@ from versioned.stream_times import newest_times
 
 @dataclass(frozen=True)
 class Setup:
-    """What an application was told once and for all; see :class:`streams.spark.application.StreamingApplication`."""
+    """The settings of an application; see :class:`streams.spark.application.StreamingApplication`."""
 
     name: str
     topology: Topology
@@ -69,21 +69,23 @@ class Setup:
 
     @property
     def ledger(self) -> TableRef:
-        """Where the ledger lies."""
+        """The ledger's table."""
         return self.root.child("ledger")
 
     def action(self, node: str, reason: str) -> Action:
-        """What becomes of a node's records that are put aside for a reason."""
+        """What to do with a node's records that are put aside for a reason."""
         contracts = {topic: source.contract for topic, source in self.sources.items()}
         return action_at(self.topology.node(node), reason, contracts)
 
 
 class Assembly:
-    """What runs a plan, for one query only: operators know that their tables are there, which may be gone by the next.
+    """The parts that run a plan, for one query only.
+
+    Operators remember that their tables exist, which may no longer be true for the next query.
 
     Args:
-        setup: The application.
-        operators: Those of its plan, made for this query.
+        setup: The application's settings.
+        operators: The plan's operators, made for this query.
     """
 
     def __init__(self, setup: Setup, operators: Operators) -> None:
@@ -92,7 +94,7 @@ class Assembly:
         self.counting = Counting(setup.topology, operators, setup.metrics_level)
         owned = {name: operator.tables(setup.root) for name, operator in operators.items()}
         self.guard = BatchGuard(owned, self.rejects.target, setup.guards)
-        #: The tables of the operators; and every table but the ledger.
+        #: The operators' tables; ``tables`` adds the rejects, so it is every table but the ledger.
         self.owned = tuple(chain.from_iterable(owned.values()))
         self.tables = (self.rejects.target, *self.owned)
 
@@ -102,15 +104,15 @@ class StartedQuery:
 
     Args:
         spark: The session.
-        setup: The application.
-        parts: What runs its plan, used by no other query.
+        setup: The application's settings.
+        parts: The parts that run its plan; no other query uses them.
         ledger: Its ledger.
-        found: Ledger, checkpoint and tables as they were found at the start, which fit together.
+        found: The survey of ledger, checkpoint and tables at the start; they fit together.
         state: The state to go on from.
         topics: The topics in their order.
-        rules: How the records of each source node are taken in.
-        interpretation: For which batches Spark compiles code.
-        drains: The suppressions of which each batch empties the buffers.
+        rules: The intake rules of the source nodes.
+        interpretation: Decides for which batches Spark compiles code.
+        drains: The suppressions whose buffers each batch empties.
     """
 
     def __init__(
@@ -145,20 +147,20 @@ class StartedQuery:
         self._landed_report: Mapping[str, Any] | None = None
 
     def refuse_broken(self) -> None:
-        """With guards that fail nothing builds on broken rows, also when the query is just started again."""
+        """Raise if a guard of policy ``fail`` has found broken rows: a restart must not build on them either."""
         state = self._state
         if state.batch_id >= 0:  # A new epoch takes the tables as they are.
             newest = self._batch_behind(state, self._spark, state.batch_id, state.clock_us)
             self._parts.guard.look_again(newest, sorted(state.tables.keys() - self._found.ahead()))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to the server of Spark Connect, where batches run: all but the client's session."""
+        """The state to pickle for Spark Connect, whose server runs the batches: all but the client's session."""
         return {name: held for name, held in self.__dict__.items() if name not in ("_spark", "_ledger")}
 
     def run_batch(self, frame: DataFrame, batch_id: int) -> int:
-        """Run a batch; how many records it had."""
+        """Run a batch and return its number of records."""
         started = time.monotonic()
-        if not hasattr(self, "_spark"):  # In the server of Spark Connect.
+        if not hasattr(self, "_spark"):  # On the server of Spark Connect.
             self._spark = frame.sparkSession
             self._ledger = Ledger(self._spark, self._setup.ledger, self._name)
         if self._state.has_done(batch_id, self._query_id()):
@@ -167,7 +169,7 @@ class StartedQuery:
         with_sound_reads(frame.sparkSession)
         input_rows = in_few_tasks(frame, more=1).persist()
         try:
-            # It reads the sources, and keeps what it read; what follows is in UTC.
+            # This reads the sources and caches the rows; everything after it is in UTC.
             came = arrived(input_rows)
             with in_utc(frame.sparkSession):
                 return self._run(frame.sparkSession, batch_id, input_rows, came, started)
@@ -186,7 +188,7 @@ class StartedQuery:
         return sum(counted.values())
 
     def _query_id(self) -> str:
-        """Who counts the batches: Spark writes its id into the checkpoint before the first of them."""
+        """The query's id, which Spark writes into the checkpoint before the first batch."""
         if self._query is None:
             self._query = read_checkpoint(self._spark, self._checkpoint()).query or ""
         return self._query
@@ -202,7 +204,7 @@ class StartedQuery:
                 f"checkpoint {self._checkpoint()}, or start with --new-epoch."
             )
         state = self._state
-        # A batch may have no row at all, such as one of an empty file.
+        # A batch may have no rows at all, for example that of an empty file.
         wall_us = max((said.clock_us for said in came.values()), default=state.clock_us)
         batch = self._batch_behind(state, session, batch_id, state.clock_at(wall_us))
         batch.wall_us, batch.there = wall_us, self._there
@@ -226,7 +228,7 @@ class StartedQuery:
         return Batch(session, self._name, self._setup.root, state.epoch, batch_id, clock_us, times, alarms)
 
     def _keep_checkpoint(self) -> None:
-        """Let the ledger know its checkpoint although it has no row yet: a batch with nothing to do leaves no other."""
+        """Store the checkpoint's id in the ledger's properties: a batch with nothing to do writes no row with it."""
         if self._state.checkpoint is None and self._found.ledger.checkpoint != self._query_id() and not self._is_kept:
             self._ledger.keep_checkpoint(self._state.epoch, self._query_id())
             self._is_kept = True
@@ -245,7 +247,7 @@ class StartedQuery:
                 operator.release()
 
     def _begin(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int]) -> dict[str, Flow]:
-        """The records of every source node, unless the checks of a source or the tables speak against this batch."""
+        """The records of every source node; raises if a source's check or the state of the tables forbids the batch."""
         flows: dict[str, Flow] = {}
 
         def refuse() -> None:
@@ -257,16 +259,16 @@ class StartedQuery:
             look_at(self._sources, lambda topic: readable(records_of(rows, topic)), arrived, batch.batch_id)
             flows.update(self._intake(batch, rows, arrived))
 
-        # Each mostly waits for Spark. Of two errors that of the tables is told.
+        # Each mostly waits for Spark. If both fail, the error of the tables is raised.
         side_by_side([refuse, take], batch.session)
         return flows
 
     def _intake(self, batch: Batch, input_rows: DataFrame, arrived: Mapping[str, int]) -> dict[str, Flow]:
-        """The records of every source node, computed once, with their bounds: one job for all of them."""
+        """The records of every source node, computed once, with their bounds; one job surveys all of them."""
         shaped: dict[str, DataFrame] = {}
         for rule in self._rules:
             name, topic = rule.node.name, rule.node.topic
-            offsets = batch.times_of(offsets_at(topic)) or batch.times_of(f"{name}/{OFFSET}")  # As they were kept once.
+            offsets = batch.times_of(offsets_at(topic)) or batch.times_of(f"{name}/{OFFSET}")  # Their former name.
             batch.offsets[offsets_at(topic)] = newest_times(batch.offsets.get(offsets_at(topic), {}), offsets)
             records = shape(records_of(input_rows, topic), rule, batch.wall_us, offsets, arrived.get(topic, 0))
             shaped[name] = batch.cut(records) if topic in arrived else records
@@ -278,7 +280,7 @@ class StartedQuery:
             batch.offsets[known] = newest_times(batch.offsets[known], offsets_of(rows))
             records = placed(shaped[name], rule.places, rows, maxima, batch.number)
             flows[name] = Flow(records, bounds_of(rows), maxima_before(rows, self._setup.order, maxima))
-        # Of a topic that came there may be invalid records although no valid one is known: their frame stays.
+        # A topic that has rows may have invalid ones even where no valid one is known, so its frame is kept.
         return {
             name: flow if self._topic_of[name] in arrived else self._empty.light(f"{name}/records", batch.session, flow)
             for name, flow in flows.items()
@@ -291,12 +293,12 @@ class StartedQuery:
         arrived: Mapping[str, int],
         reached: Mapping[str, list[Flow]],
     ) -> dict[str, NodeReport]:
-        """Counts and stream times of all nodes; of a batch that landed in part, those it told then."""
+        """Counts and stream times of all nodes; for a batch that landed in part, those that it reported then."""
         tally(self._operators, self._parts.counting.frames(batch, reached))
         reports = {name: operator.report(batch) for name, operator in self._operators.items()}
         self._parts.counting.complete(batch, reports, {name: arrived.get(self._topic_of[name], 0) for name in flows})
         if self._landed_report is not None:
-            # A node that was added since tells for itself; of what is spared that is nothing.
+            # Nodes that were added since report for themselves; spared ones among them have nothing to report.
             reports |= {name: NodeReport() for name in batch.spared}
             reports |= {name: NodeReport.from_json(said) for name, said in self._landed_report.items()}
         # Those of a node that was taken out since landed first of all, and have no action any more.

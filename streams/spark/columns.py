@@ -26,32 +26,32 @@ from versioned.session_settings import session_settings
 from versioned.sql_types import has_order
 
 _ANSI: Final = "spark.sql.ansi.enabled"
-#: A date is its midnight in UTC beside an instant, and a text without an offset an instant in UTC.
+#: Beside an instant, a date means its midnight in UTC, and a text without an offset an instant in UTC.
 _UTC: Final = {"spark.sql.session.timeZone": "UTC"}
 
 
 def in_ansi_mode(session: SparkSession) -> None:
-    """Let expressions mean in a batch's own session what they mean, whatever the user's session says.
+    """Switch a batch's own session to ANSI mode, so that expressions do not depend on the user's session.
 
-    Else a sum beyond 64 bits would be another number, and a text beside a number null, of which a filter leaves out the
-    record in silence.
+    Without it, a sum beyond 64 bits would wrap around, and a text that is no number would become null beside a number,
+    so that a filter would silently drop the record.
     """
     session.conf.set(_ANSI, "true")
 
 
 def in_utc(session: SparkSession) -> AbstractContextManager[None]:
-    """Let expressions that are put together within have UTC for their time zone, whatever the user's session has.
+    """A context in which expressions are built with UTC as their time zone, whatever the user's session has.
 
-    Only for as long: what reads the sources of the next batch takes texts for instants of the user's zone.
+    It must end before the next batch reads its sources, which take texts for instants in the user's zone.
     """
     return session_settings(session, _UTC)
 
 
 def as_in_batches(session: SparkSession) -> AbstractContextManager[None]:
-    """As :func:`in_ansi_mode` and :func:`in_utc` for expressions that are put together within.
+    """A context in which expressions are built as in batches: in ANSI mode (:func:`in_ansi_mode`) and in UTC.
 
-    That is when Spark decides what they mean. Over Spark Connect it is when they run: there the
-    session's own mode and zone hold.
+    Spark decides what an expression means when it is built. Over Spark Connect it does so when it runs, so there the
+    session's own mode and zone apply.
     """
     return session_settings(session, {_ANSI: "true", **_UTC})
 
@@ -68,8 +68,8 @@ def to_column(
         expr: The expression.
         bindings: The columns behind its references: struct columns for rows.
         fields: The field names of those structs; needed by ``merge`` only.
-        given: For which rows it is asked: of others the user's own functions hear nothing, and the result is no matter.
-            A condition around the column does not do, since Spark runs Python on every row first.
+        given: The rows that need the result. For others the user's functions are not called, and the result does not
+            matter. A condition around the column would not do, since Spark runs Python on every row first.
     """
     op, args = operation(expr)
 
@@ -97,8 +97,8 @@ def to_column(
         return _merged(args, bindings, fields or {}, column)
     columns = [column(arg) if isinstance(arg, Expr) else arg for arg in args]
     if op in _NAMING_TWICE:
-        # Of a binary Spark would count the characters before the delimiter, and cut off as many bytes. Where its bytes
-        # are no text, it would miss a delimiter behind a character that is cut off.
+        # Of a binary, Spark would count the characters before the delimiter but cut off as many bytes. And if the bytes
+        # are no valid text, it would miss a delimiter after a truncated character.
         columns = [F.make_valid_utf8(F.concat(text, F.lit(""))) for text in columns]
         is_plain = all(operation(arg)[0] in ("lit", "ref", "field") for arg in args)
         return _NAMING_TWICE[op](*columns) if is_plain else _named(_NAMING_TWICE[op], *columns)
@@ -107,7 +107,7 @@ def to_column(
 
 
 def _without_clock(args: Sequence[Expr], columns: Sequence[Column], made: Column) -> Column:
-    """An operation on operands of one type; an error where a text among them would be an instant of today."""
+    """The operation; it fails if a text among its operands would become an instant that depends on the clock."""
     texts = [value for op, (value, *_) in map(operation, args) if op == "lit" and isinstance(value, str)]
     asking = [text for text in texts if asks_for_now(text) or is_time_alone(text)]
     if not asking:
@@ -120,8 +120,8 @@ def _without_clock(args: Sequence[Expr], columns: Sequence[Column], made: Column
 def holds(condition: Column) -> Column:
     """Whether a condition is true; false where it is null.
 
-    Spark makes one condition of several filters, and asks the next part of a row for which the one before is null. It
-    may be an error there, as of a text that is no number, though the row was left out by then.
+    Spark combines several filters into one condition, and evaluates the next part even if the one before is null. That
+    part may then fail, for example on a text that is no number, for a row that was already filtered out.
     """
     return F.when(condition, True).eqNullSafe(True)
 
@@ -129,49 +129,49 @@ def holds(condition: Column) -> Column:
 def to_column_if(
     given: Column, expr: Expr, bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]] | None = None
 ) -> Column:
-    """As :func:`to_column` where a condition holds, else null."""
+    """The column of :func:`to_column` where a condition holds, else null."""
     return F.when(given, to_column(expr, bindings, fields, given))
 
 
 def joined(
     node: JoinNode, bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]], given: Column | None = None
 ) -> Column:
-    """The row that a join makes of both sides, as :func:`to_column`; if a condition is given, null where it fails.
+    """The row that a join makes of both sides, as a column; if a condition is given, null where it does not hold.
 
     Raises:
-        TopologyError: both sides have a field of one name, of which only their columns tell here, or the joiner merges
-            what is no row; with the node.
+        TopologyError: both sides have a field of the same name, which only their columns show, or the joiner merges
+            something that is no row; names the node.
     """
     try:
         if given is None:
             return to_column(node.joiner, bindings, fields)
         return to_column_if(given, node.joiner, bindings, fields)
     except ConfigurationError as error:
-        # Of an error with a cause, programs would read the cause out of what Spark passes on: it names no node.
+        # Without a cause: programs would read that out of what Spark passes on, and it names no node.
         raise TopologyError("joiner", node.name, str(error)) from None
 
 
 def _constant(value: Any) -> Column:
     if isinstance(value, (list, tuple)):
         return F.array(*map(_constant, value))
-    # Of dates and instants Spark's own literals pass through Java's old calendar, which is another one before 1582.
+    # Spark's literals of dates and instants pass through Java's old calendar, which differs before 1582.
     if isinstance(value, datetime):
         return F.timestamp_micros(F.lit(instant_us(value)))
     if isinstance(value, date):
         return F.lit(value.isoformat()).cast("date")
-    # Integers are 64-bit in expressions; Spark would take the narrowest type that holds the constant.
+    # Integers in expressions have 64 bits; Spark would take the narrowest type that holds the constant.
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return F.lit(value).cast("bigint") if is_integer else F.lit(value)
 
 
 def _has_instants(value: Column) -> Column:
-    """Whether the instants in a value are of TIMESTAMP, as ``1`` or ``0``; only its type tells, which Spark knows."""
+    """``1`` if the instants in a value are of type TIMESTAMP, else ``0``; only Spark knows the value's type."""
     kind = F.typeof(value)
     return F.when(kind.contains("timestamp") & ~kind.contains("timestamp_ntz"), "1").otherwise("0")
 
 
 def _on_plain_rows(function: Callable[..., Any], returns: str, wholes: Sequence[bool]) -> Callable[..., Any]:
-    """The user's function with the values that the driver would give it, of rows for which it is asked."""
+    """The user's function, called with the same values as on the test driver, and only for rows that need it."""
     gives_instants = "timestamp" in returns.lower() and "timestamp_ntz" not in returns.lower()
 
     def called(kinds: str | None, *args: Any) -> Any:
@@ -184,9 +184,10 @@ def _on_plain_rows(function: Callable[..., Any], returns: str, wholes: Sequence[
 
 
 def _as_in_driver(value: Any, has_instants: bool, is_whole_row: bool = False) -> Any:
-    """A value as :func:`streams.rows.own` gives it, however deep, and instants in UTC.
+    """A value as :func:`streams.rows.own` gives it, at every depth, with instants in UTC.
 
-    Spark has told them in the time zone of its worker, and does not say so. What mixes them with TIMESTAMP_NTZ is left.
+    Spark passes instants in the time zone of its worker, without saying so. Values that mix them with TIMESTAMP_NTZ are
+    left as they are.
     """
     kind = type(value)
     if kind is datetime:
@@ -201,7 +202,7 @@ def _as_in_driver(value: Any, has_instants: bool, is_whole_row: bool = False) ->
 
 
 def _as_on_spark(value: Any, has_instants: bool) -> Any:
-    """What the user's function returned, as Spark takes it: an instant without a zone is in UTC, as in the driver."""
+    """A result of the user's function for Spark: an instant without a zone is in UTC, as on the test driver."""
     if isinstance(value, Mapping):
         return {name: _as_on_spark(part, has_instants) for name, part in value.items()}
     if type(value) is list:
@@ -219,7 +220,7 @@ def _merged(
     for row in rows:
         op, args = operation(row)
         if op == "struct":
-            # A side whose fields the plan tells.
+            # A side whose fields are known from the plan.
             merged.append(dict(zip(args[0], map(column, args[1:]), strict=True)))
             continue
         if op != "ref" or args[0] not in fields:
@@ -239,7 +240,7 @@ def _case(*args: Column) -> Column:
 
 
 def _named(part: Callable[[Column, Column], Column], text: Column, delimiter: Column) -> Column:
-    # Where a call is around another, each operand stands in the plan once: else the plan doubles with every call.
+    # Puts each operand into the plan only once; with nested calls, the plan would otherwise double with every call.
     return F.get(F.zip_with(F.array(text), F.array(delimiter), part), F.lit(0))
 
 
@@ -281,28 +282,28 @@ _COLUMNS: Final[dict[str, Callable[..., Column]]] = {
     "least": F.least,
     "greatest": F.greatest,
 }
-#: What names its operands several times.
+#: Operations whose columns use an operand several times.
 _NAMING_TWICE: Final = {"substring_before": _before, "substring_after": _after}
-#: What Spark makes of one type before anything else.
+#: Operations whose operands Spark first casts to one type.
 _OF_ONE_TYPE: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "case"))
 
 
 def under_group(frame: DataFrame, group_key: Expr) -> DataFrame:
-    """Records under the key of their group, with the key that they had before in ``_was_key``."""
+    """Records under the key of their group, with their former key in ``_was_key``."""
     return with_key(frame, "_group", group_key).withColumnsRenamed({KEY: WAS_KEY, "_group": KEY})
 
 
 def with_key(
     frame: DataFrame, name: str, expr: Expr, value: Column | None = None, *, in_parts: bool = False
 ) -> DataFrame:
-    """The frame with a key that is computed from each row, in the column ``name``; null if any part of it is.
+    """The frame with a key computed from each row in the column ``name``; null if any part of it is null.
 
     Args:
         frame: Has ``_key`` and, unless ``value`` is given, ``_value``.
         name: The new column.
         expr: A function of ``key`` and ``value``.
-        value: The value to compute it of; where that is null, so is the key.
-        in_parts: A key some of whose parts are null stays as it is: nothing is looked up or grouped by it here.
+        value: The value to compute the key from; where it is null, so is the key.
+        in_parts: Keep a key of which only some parts are null, since nothing is looked up or grouped by it here.
 
     Raises:
         ConfigurationError: there is a map or a variant in the key.

@@ -30,16 +30,16 @@ from versioned import spark_functions as F
 from versioned.history_join_rules import SIDES, HistoryJoin
 
 _SIDE = "_side"
-#: The record that a change is of, among all of the batch; and what the store says of the change.
+#: The record that caused a change, among all of the batch; and the store's old value and latest flag of the change.
 _RECORD, _WAS, _IS_NEWEST = "_record", "_was", "_is_newest"
 
 
 @dataclass(frozen=True)
 class CompleteFold:
-    """The histories of one key.
+    """Joins the histories of one key.
 
-    States and events have ``_side``, the value in ``_v0`` or ``_v1`` by side, and ``_us``; events ``_scope`` and
-    ``_place`` too.
+    States and events have ``_side``, the value in ``_v0`` or ``_v1`` by side, and ``_us``; events also have ``_scope``
+    and ``_place``.
     """
 
     kind: JoinKind
@@ -78,7 +78,7 @@ class CompleteFold:
 
 
 class CompleteJoinOperator(StoringOperator[TableTableJoin]):
-    """One change for each start of a result that a record changed, with its operation and its cause."""
+    """Emits a change for each result whose start a record changed, with its operation and its cause."""
 
     def __init__(self, node: TableTableJoin, left: LookupTable, right: LookupTable) -> None:
         super().__init__(node, None if node.materialized is None else store_of(node, node.materialized))
@@ -92,7 +92,7 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
         if all(flow.is_empty for flow in inputs):
             nothing = Flow(self._nothing(events), {})
             stored = self.stored(batch, nothing)
-            # As below: what a versioned store takes is told with operation and cause.
+            # As below: with a versioned store, changes carry operation and cause.
             return nothing if isinstance(self.store, HistoryStore) else stored
         self._told = batch.cut(self._fold(events, inputs))
         results = Flow(told_rows(self._told, "out", OUT))
@@ -103,7 +103,7 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
         return placed.map(lambda frame: _as_taken(frame, taken.frame))
 
     def _events(self, frame: DataFrame, side: int) -> DataFrame:
-        """One side's changes; values of both sides in columns of their own, since their types differ."""
+        """One side's changes as events; each side's values have a column of their own, since their types differ."""
         key_type = self._pairing.sides[0].key_type
         if self.node.kind == "outer" and side == 1:
             check_outer_keys(self.node.name, key_type, frame.schema[KEY].dataType)
@@ -131,7 +131,7 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
         keys = events.select(KEY).distinct()
         states = []
         for side, table in enumerate(self._pairing.sides):
-            # What was valid just before the oldest change tells whether a result starts there.
+            # The versions valid just before the oldest change show whether a result starts there.
             rows = table.history(from_us - 1)
             rows = rows.withColumn(KEY, key_as(rows, self._pairing.sides[0].key_type))
             touched = rows.join(keys, KEY, "left_semi")
@@ -147,14 +147,14 @@ def _with_record(frame: DataFrame) -> DataFrame:
 
 
 def _as_taken(frame: DataFrame, taken: DataFrame) -> DataFrame:
-    """What a versioned store takes of each record's changes.
+    """The changes that a versioned store accepts, with their old values and latest flags as the store sees them.
 
-    Of these only the last may be the latest, if the store says so: it leads from what the store held as its latest
-    before the record, and that is what the first change that became its latest replaced.
+    Only the last of a record's changes may be the latest, if the store says so. Its old value is what the store held as
+    latest before the record: the value replaced by the first change of the record that became the latest.
 
     Args:
-        frame: All changes, with the record that each is of.
-        taken: What the store says of those that it takes.
+        frame: All changes, each with the record that caused it.
+        taken: The store's own changes.
     """
     said = taken.select(SCOPE, PLACE, US, F.col(OLD).alias(_WAS), F.col(LATEST).alias(_IS_NEWEST))
     met = frame.drop(US).join(said, [SCOPE, PLACE])

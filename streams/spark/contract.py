@@ -98,11 +98,11 @@ class InputContract:
 
 
 def action_at(node: Node, reason: str, contracts: Mapping[str, InputContract]) -> Action:
-    """What a node does with a record of this reason: the strictest that any of its sources asks for.
+    """What a node does with a record of this reason: the strictest action of any of its sources' contracts.
 
     Args:
         node: The node that puts the record aside.
-        reason: Why.
+        reason: Why it is put aside.
         contracts: The contract of each topic.
     """
     asked = {contracts[topic].action(reason) for topic in _topics(node)}

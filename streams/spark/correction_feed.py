@@ -1,10 +1,10 @@
 """Corrections of stream-table joins on Spark: results that a late table change altered.
 
-State: the emitted results, in a Delta table with the stream record, what was found for it and how often it was
-corrected. They are kept until the table's stream time has passed them by the retention in every partition, including
-their own. A change of the table alters the results of its key from its own ts to the start of the next version: one
-join on the key with that range. A result is identified by the place of its record followed by the number of the batch,
-which distinguishes records of several batches that are equal in every column.
+State: the answers given, a Delta table with the stream record, what was found for it and how often it was corrected.
+An answer is kept until the table's stream time is past it by the retention in every partition, including its own. A
+change of the table alters the answers of its key from its own ts to the start of the next version: one join on the key
+with that range. An answer is identified by its record's place with the number of the batch appended, which
+distinguishes equal records of different batches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AT, _AT_SCOPE, _TABLE_US = "_at", "_at_scope", "_table_us"
 
 
 class CorrectionFeedOperator(Operator[CorrectionFeed]):
-    """Tells, for each answer that is no longer right, what it was and what it is now."""
+    """Emits, for each answer that is no longer right, the old and the new one."""
 
     def __init__(self, node: CorrectionFeed, join: StreamTableJoinOperator, table: LookupTable) -> None:
         super().__init__(node)
@@ -77,7 +77,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
             batch.commit(self.tables(batch.root)[0], self._upsert, self.node.name, "main")
 
     def _revised(self, answers: DataFrame) -> DataFrame:
-        """Each answer with each change of the table that reached it, in order, and what that made of it."""
+        """Each answer with each table change that affects it, in order, and the answer before and after."""
         key_type = answers.schema[KEY].dataType
         spans = self._table.spans()
         spans = spans.select(
@@ -124,7 +124,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         return answers.limit(0).withColumns({**added, _AT_SCOPE: F.col(SCOPE), _REVISION: long})
 
     def _upsert(self) -> Merge:
-        """Answers as they stand after the batch; those that are too old for a correction go."""
+        """The merge of new and revised answers, which also deletes those too old for a correction."""
         assert self._answers is not None
         assert self._steps is not None
         last = Window.partitionBy(SCOPE, PLACE).orderBy(F.desc(_AT), F.desc(_AT_SCOPE))
@@ -146,12 +146,12 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         return Merge(rows, same_keys((SCOPE, "_seq")), clauses)
 
     def _too_old(self) -> str | None:
-        """Which answers no change of the table can reach any more."""
+        """The condition for answers that no change of the table can reach any more; None if there are none."""
         times = self._table.stream_times()
         if not times:
             return None
         passed = f"unix_micros(t.ts) < {min(times.values()) - self._retention_us}"
-        # A partition that no change has come from yet has no stream time that could have passed its answers.
+        # A partition from which no change has come yet has no stream time, so none of its answers is too old.
         return f"{passed} AND t.{SCOPE} IN ({', '.join(map(str, times))})" if self._follows_partitions else passed
 
     def _stored(self, batch: Batch, keys: list[str]) -> DataFrame:
@@ -186,6 +186,6 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
 
 
 def _differ(kind: DataType) -> Column:
-    """Whether an answer has changed; Spark compares no maps and no variants."""
+    """Whether an answer has changed; by hash where it contains maps or variants, which Spark cannot compare."""
     old, new = F.col("_old_row"), F.col("_new_row")
     return ~old.eqNullSafe(new) if has_order(kind) else row_hash([(old, kind)]) != row_hash([(new, kind)])

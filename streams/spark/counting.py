@@ -1,13 +1,18 @@
 """The counts of each node in a batch, with the test driver's names and numbers.
 
-For each node, accepted + dropped = input. Dropped records are *skipped* (invalid, kept in the rejects), *late*,
-*ignored* by a join of versioned tables because they are out of order, or rejected as expired lookups; an aggregate of a
-table, and a sink of one, accept what they ignore. A versioned table counts what it accepts itself, when it judges its
-puts; for other nodes it is the input minus what was dropped.
+For each node, accepted + dropped = input. Dropped are:
 
-Nothing here runs a job of its own: the input of a source, a mapper or a table is that of its children, and other
-inputs, like the rejected records, are read where all operators' counts are. So every number is known before the first
-write and is part of each commit, and a replay after a crash reports the same numbers.
+* *skipped* records (invalid, kept in the rejects),
+* *late* ones,
+* those that a join of versioned tables *ignores* because they are out of order,
+* expired look-ups that are put aside.
+
+An aggregate or a sink of a table accepts what it ignores. A versioned table counts itself what it accepts, when it
+judges its puts; for other nodes, accepted is what came and was not dropped.
+
+Almost nothing here runs a job of its own: the input of most nodes equals what their parents accepted; other inputs, and
+the records put aside, are counted in the same job as all operators' tallies. So every number is known before the first
+write and recorded in each commit, and a replay after a crash reports the same.
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ from versioned.choices import check_choice
 from versioned.stream_times import newest_times
 
 _LOG: Final = logging.getLogger(__name__)
-#: What they accept flows on, record by record.
+#: Nodes that pass on every record that they accept.
 _PASSES_ALL: Final = (
     StreamSource,
     TableSource,
@@ -59,9 +64,9 @@ _PASSES_ALL: Final = (
     TableMapValues,
     StreamAggregate,
 )
-#: Joins that do not take what is out of order.
+#: Joins that drop what is out of order.
 _DROPS_IGNORED: Final = (TableTableJoin, ForeignKeyJoin)
-#: In the common count: records that reach a node, and those it puts aside, by reason.
+#: Names in the common count: the records that reach a node, and those it puts aside, by reason.
 _INPUT: Final = "_input"
 _ASIDE: Final = "_aside:"
 
@@ -83,11 +88,11 @@ class Counting:
         self._asides = 0
 
     def frames(self, batch: Batch, reached: Mapping[str, list[Flow]]) -> list[tuple[str, DataFrame | None]]:
-        """What the common count reads beside the operators' own tallies: node, and rows ``what``, ``n``.
+        """The counts to read beside the operators' own tallies: for each node, rows ``what``, ``n``.
 
         Args:
-            batch: The batch, every operator of which was applied.
-            reached: What reached each node from its parents.
+            batch: The batch, after every operator was applied.
+            reached: The flows that reached each node from its parents.
         """
         self._asides = len(batch.rejects)
         one = F.lit(1).alias("n")
@@ -98,11 +103,11 @@ class Counting:
         return told if self._level == "info" else [*told, *self._measured(batch)]
 
     def complete(self, batch: Batch, reports: Mapping[str, NodeReport], arrived: Mapping[str, int]) -> None:
-        """Finish the reports of all nodes, once the common count was read and each has told its own.
+        """Complete the reports of all nodes, after the common count and the nodes' own reports.
 
         Args:
             batch: The batch.
-            reports: What each node has told.
+            reports: The nodes' own reports, which are completed in place.
             arrived: The number of records of each source.
         """
         later = self._put_aside_later(batch)
@@ -113,7 +118,7 @@ class Counting:
             _take_newest(node.name, report, batch)
             _finish(node, report, self._input_of(node, reports, arrived))
             if report.counts.get("late"):
-                # Meant by whoever chose the grace (R23).
+                # Only debug: late records are what the chosen grace intends (R23).
                 _LOG.debug("%s: %d late records in batch %d", node.name, report.counts["late"], batch.batch_id)
 
     def _measured(self, batch: Batch) -> Iterator[tuple[str, DataFrame | None]]:
@@ -124,14 +129,14 @@ class Counting:
             yield name, operator.tally_debug()
 
     def _unknown(self, reached: Mapping[str, list[Flow]]) -> Iterator[tuple[str, DataFrame]]:
-        """What reaches nodes from parents that do not tell how much they let through."""
+        """The frames that reach nodes from parents whose counts do not say how much they pass on."""
         for node in self._topology:
             for parent, flow in zip(node.parents, reached[node.name], strict=False):
                 if not (flow.is_empty or self._passes_all(parent) or _tells_all(node) or self._is_spared(node)):
                     yield node.name, flow.frame
 
     def _input_of(self, node: Node, reports: Mapping[str, NodeReport], arrived: Mapping[str, int]) -> int | None:
-        """How many records reached a node; None = nobody looked."""
+        """How many records reached a node; None = not counted."""
         if not node.parents:
             return arrived.get(node.name, 0)
         if self._is_spared(node):
@@ -145,11 +150,11 @@ class Counting:
         return isinstance(parent, _PASSES_ALL) and getattr(parent, "reorder", None) is None
 
     def _is_spared(self, node: Node) -> bool:
-        """Final results are read off the window store: computing every update only to count it would cost too much."""
+        """Whether a node's input is not counted: for final results, every update would be computed just for that."""
         return self._level == "info" and isinstance(self._operators[node.name], FinalResultsOperator)
 
     def _put_aside_later(self, batch: Batch) -> dict[str, dict[str, int]]:
-        """What was put aside while nodes reported: late records, if a policy says so; the only job here, and rare."""
+        """Records put aside while nodes reported: late ones, if a policy says so. The only job here, and a rare one."""
         frames = [frame.select("node", "reason") for _, frame in batch.rejects[self._asides :]]
         told: dict[str, dict[str, int]] = {}
         if frames:
@@ -159,7 +164,7 @@ class Counting:
 
 
 def _tells_all(node: Node) -> bool:
-    """Whether what the node emitted is what reached it."""
+    """Whether the node emits exactly what reached it."""
     return isinstance(node, ChangelogSink) and node.emit != "net"
 
 
@@ -168,7 +173,7 @@ def _asides(tallied: Mapping[str, int]) -> dict[str, int]:
 
 
 def _counts_itself(node: Node) -> bool:
-    """Whether a store takes the node's own records one by one, and tells how many; where some wait it takes others."""
+    """Whether the store counts the node's own records; not with a reorder, when it takes those of other batches too."""
     return isinstance(node, (TableSource, ToTable)) and node.reorder is None
 
 
@@ -187,7 +192,7 @@ def _finish(node: Node, report: NodeReport, number: int | None) -> None:
 
 
 def _take_newest(node: str, report: NodeReport, batch: Batch) -> None:
-    """The newest record of each scope is no count: it is kept for measuring lateness in the next batch."""
+    """Move the newest record of each scope from the counts to the marks: the next batch measures lateness by it."""
     newest_us = {what: n for what, n in report.counts.items() if what.startswith(f"{NEWEST}@")}
     if newest_us:
         before = batch.times_of(f"{node}/{NEWEST}")

@@ -1,8 +1,7 @@
 """``doctor``: checks an application's ledger, checkpoint and tables, and says what is wrong and what to do.
 
-It changes nothing. It names everything in the ledger, checkpoint and tables that a start would refuse, all at once, and
-more, even while another driver runs the application. It does not look for problems of the plan itself that a start
-would refuse.
+It changes nothing, and may be used while another driver runs the application. It reports at once everything about
+ledger, checkpoint and tables that a start would refuse, and more. It does not look for faults of the plan itself.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from versioned.errors import VersionedError
 from versioned.reading import read_table
 from versioned.table_details import is_missing
 
-#: Clocks of two machines may be some seconds apart.
+#: Clocks of two machines may differ by some seconds, so only an hour or more counts.
 _FAR_AHEAD_US: Final = 3_600_000_000
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the doctor found; ``findings`` that are not wrong are only worth knowing."""
+    """What the doctor found; ``findings`` that are not wrong are notes."""
 
     application: str
     root: str
@@ -43,7 +42,7 @@ class Diagnosis:
         return not any(found.is_wrong for found in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """The diagnosis as plain values, for JSON."""
         return {**asdict(self), "healthy": self.is_healthy}
 
     def __str__(self) -> str:
@@ -54,7 +53,7 @@ class Diagnosis:
 
 
 def examine(application: StreamingApplication) -> Diagnosis:
-    """Look at an application; nothing is started, made or changed.
+    """Examine an application; nothing is started, made or changed.
 
     Args:
         application: It need not have run yet, and may run elsewhere.
@@ -66,7 +65,7 @@ def examine(application: StreamingApplication) -> Diagnosis:
     found, told = application.settled_survey()
     told += _doubled(application)
     told += _lost_ledger(found, told) if told else []
-    # What is damaged is better not read for more.
+    # Damaged tables are not read any further.
     told += _refused(application, found) if not told else []
     told += [*_notes(found), *_clock_ahead(found, time.time_ns() // 1_000)] if not told else []
     at = found.checkpoint.place, found.ledger.epoch, found.ledger.batch_id
@@ -74,7 +73,7 @@ def examine(application: StreamingApplication) -> Diagnosis:
 
 
 def _refused(application: StreamingApplication, found: RecoverySurvey) -> Iterable[Finding]:
-    """What a start would say against the plan, now that there are tables."""
+    """The start's objection to the plan, given the existing tables."""
     try:
         application.refuse_changes(found)
     except VersionedError as error:
@@ -82,7 +81,7 @@ def _refused(application: StreamingApplication, found: RecoverySurvey) -> Iterab
 
 
 def _lost_ledger(found: RecoverySurvey, told: Iterable[Finding]) -> Iterable[Finding]:
-    """What nothing but the ledger knew; that it is gone stands behind what else is found then, if not before."""
+    """A note that the ledger is lost, unless the findings already say so: only it knew some of the state."""
     if found.has_lost_ledger and all(each.rule != "ledger-lost" for each in told):
         yield ledger_lost(found.ledger.application, is_wrong=False)
 
@@ -99,7 +98,7 @@ def _notes(found: RecoverySurvey) -> Iterable[Finding]:
 
 
 def _clock_ahead(found: RecoverySurvey, now_us: int) -> Iterable[Finding]:
-    """The batch clock never goes back: where it was far ahead once, what waits by it waits until then."""
+    """A note if the batch clock is far ahead: it never goes back, so rows that wait by it wait until then."""
     ahead_us = found.state.clock_us - now_us
     if ahead_us > _FAR_AHEAD_US:
         ahead = span(timedelta(minutes=ahead_us // 60_000_000))

@@ -1,15 +1,15 @@
 """Erases a data subject from every table of an application (GDPR), with a receipt.
 
-A row is erased if it has a field for each name in the keys, anywhere in the row (a column, a field of a struct, an
-element of an array or a map), and these fields hold the values of one of the keys. A rejected row is erased if its
-record has them. So stores lose all versions of a key, buffers what they hold of it, outputs what was emitted for it,
-and rejects the rejected records. Each table loses its rows in one commit. In a versioned table, a version with the
-values outside its key becomes a deletion instead if other values of the key remain: otherwise the versions before and
-after it would not meet.
+A row is erased if it has fields of all the names that the keys have, anywhere in the row (a column, a field of a
+struct, an element of an array or a map), and these fields have the values of one of the keys. A rejected row is erased
+if its record has them. So stores lose all versions of a key, buffers and outputs lose its rows, and the rejects lose
+its records. Each table loses its rows in one commit. In a versioned table, a version that has the values outside its
+key becomes a deletion instead, if other values of that key stay: without it, the versions before and after would no
+longer meet.
 
-Rows are gone at once; the first vacuum on or after the day that the receipt names removes their files. Delta's log
-holds the minimum and maximum of a column for each file until its commits are cleaned up. It never does so for
-``pii_columns``: name them when the application, or the table, is created.
+Rows are gone at once. Their files are gone with the first vacuum on or after the day that the receipt names. Delta's
+log records the least and the greatest value of a column for each file, until its commits are cleaned up. It never
+does so for ``pii_columns``: name them when the application, or the table, is made.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from versioned.written import TableState
 _LOG: Final = logging.getLogger(__name__)
 _LOG_RETENTION: Final = "delta.logRetentionDuration"
 _LEAST_LOG: Final = timedelta(days=30)
-#: Where a field stands: names, and ``[]`` for the elements of an array or a map.
+#: The path of a field in a row: names, and ``[]`` for the elements of an array or a map.
 Path = tuple[str, ...]
 _EACH: Final = "[]"
 _LOOKED_AT: Final = 100
-#: The number of the table that a key was found in.
+#: Column: the number of the table in which a key was found.
 _TABLE: Final = "_table"
-#: Whether all versions of the key go.
+#: Column: whether all versions of the key are deleted.
 _WHOLE: Final = "_whole"
 
 
@@ -62,14 +62,16 @@ _WHOLE: Final = "_whole"
 class ErasedTable:
     """What was done with one table.
 
-    ``rows`` went, or became deletions, in the commit ``version`` (None = no such rows, so no commit). ``fields`` are
-    the places that were compared; none = no row of the table can be told to be of the subject. A vacuum on the day
-    ``files_gone`` or later removes the last file with the rows. Delta's log may tell values, as the least or the
-    greatest of a file, until ``log_gone``; None = it never did, of the columns by which rows were found and of those
-    among ``pii_columns``. Delta cleans a log when it writes a checkpoint, every ten commits or so. Of a table with
-    deletion vectors, or that once had some, both days are told even if it had no such rows: files may have some that
-    were removed before. Of any other table without such rows they are those of the newest erasure that its log has, for
-    nothing tells whose rows that took; ``files_gone`` is None once a vacuum has removed its files.
+    ``rows`` were deleted, or became deletions, in the commit ``version`` (None = no such rows, so no commit).
+    ``fields`` are the fields that were compared; none = the table has no fields by which rows could be matched.
+
+    A vacuum on the day ``files_gone`` or later removes the last file with the rows. Until ``log_gone``, Delta's log may
+    contain values, as the least or the greatest of a file; None = it never did, for the columns by which rows were
+    found and for ``pii_columns``. Delta cleans a log when it writes a checkpoint, every ten commits or so.
+
+    A table with deletion vectors, or that once had some, reports both days even if it had no such rows: its files may
+    still have rows that were removed earlier. Any other table without such rows reports the days of the newest erasure
+    in its log, since nothing says whose rows that removed; ``files_gone`` is None once a vacuum has removed its files.
     """
 
     table: str
@@ -82,11 +84,11 @@ class ErasedTable:
 
 @dataclass(frozen=True)
 class ErasureReceipt:
-    """What :func:`erase` did: for the files of whoever has to prove it. It tells no values.
+    """What :func:`erase` did, as a record for whoever has to prove it. It contains no values of keys.
 
-    ``subjects`` keys were given, each counted once; ``subjects_found`` of them had rows in a table. ``not_searched``
-    names the tables below the root that the plan does not write, unless they are known to be of others; where they
-    cannot be listed that is ``"*"``, whatever else lies there.
+    ``subjects`` is the number of distinct keys given; ``subjects_found`` of them had rows in a table. ``not_searched``
+    are the tables below the root that the plan does not write, unless they are known to belong to others; ``"*"`` if
+    the tables there cannot be listed.
     """
 
     application: str
@@ -100,21 +102,21 @@ class ErasureReceipt:
 
     @property
     def rows(self) -> int:
-        """All rows that went or became deletions."""
+        """The number of rows, in all tables, that were deleted or became deletions."""
         return sum(table.rows for table in self.tables)
 
     @property
     def files_gone(self) -> date | None:
-        """From this day on a vacuum of every table leaves no file with the rows."""
+        """The day from which on a vacuum of every table leaves no file with the rows."""
         return max((table.files_gone for table in self.tables if table.files_gone is not None), default=None)
 
     @property
     def log_gone(self) -> date | None:
-        """From this day on Delta may clean what logs tell of the key and of ``pii_columns``; None = they never did."""
+        """The day from which on Delta may clean logs of values of key and ``pii_columns``; None = they have none."""
         return max((table.log_gone for table in self.tables if table.log_gone is not None), default=None)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """The receipt as plain values, for JSON."""
         return {**asdict(self), "rows": self.rows, "files_gone": self.files_gone, "log_gone": self.log_gone}
 
 
@@ -127,17 +129,17 @@ def erase(
 ) -> ErasureReceipt:
     """Remove a subject's rows from every table of an application. Stop the application first.
 
-    What the sources still hold is not touched: a new epoch, which reads them again, would bring it back.
+    The sources are not touched: a new epoch, which reads them again, would bring their rows back.
 
     Args:
-        application: Whose tables; it must not be running.
-        keys: The keys, one a row; its columns have the names that the fields have in the plan.
-        also: Other names under which fields hold the same, for plans that rename: ``{"item": ["product"]}``.
-        dry_run: Only count the rows that would go.
+        application: The application that owns the tables; it must not be running.
+        keys: The keys, one per row; its columns are named as the fields in the plan.
+        also: Other names of fields with the same content, for plans that rename: ``{"item": ["product"]}``.
+        dry_run: Only count the rows that would be erased.
 
     Raises:
         ConfigurationError: there are no tables, none has fields of these names, the application runs in this session,
-            or a table that has such rows takes new ones only; nothing was removed.
+            or a table with such rows is append-only; nothing was removed.
         CheckpointMismatchError: the application has an unfinished batch, whose replay would bring rows back; or it ran
             while rows were removed.
 
@@ -159,7 +161,7 @@ def erase(
             f"No table of {application.name} has fields {list(keys.columns)}; the tables are "
             f"{[target.short_name for target in there]}. Nothing was removed. Name the columns as the plan does."
         )
-    # Before anything is removed: nothing may go wrong between that and the receipt.
+    # Listed before anything is removed: nothing may fail between the removal and the receipt.
     known = [application.table("ledger"), *application.tables()]
     others = left_behind(spark, application.root, application.name, known)
     wanted = keys.na.drop("all").distinct().cache()
@@ -180,7 +182,7 @@ def erase(
             )
             for target, schema in schemas.items()
         ]
-        # Before anything is removed: afterwards nothing tells whose it was.
+        # Counted before anything is removed: afterwards nothing says whose rows they were.
         subjects, with_rows = _subjects_in(tables, wanted)
         losing = [target for number, target in enumerate(schemas) if number in with_rows]
         refuse_append_only({target: there[target].properties for target in losing}, "Erasing the subjects")
@@ -194,7 +196,7 @@ def erase(
 
 
 def _subjects_in(tables: list[_Table], keys: DataFrame) -> tuple[int, set[int]]:
-    """How many of the keys have rows in any of the tables, and the numbers of the tables that have such rows."""
+    """How many of the keys have rows in any table, and the indexes of the tables that have such rows."""
     searched = [
         table.subjects(keys).withColumn(_TABLE, F.lit(number)) for number, table in enumerate(tables) if table.fields
     ]
@@ -207,10 +209,10 @@ def _subjects_in(tables: list[_Table], keys: DataFrame) -> tuple[int, set[int]]:
 
 
 def _refuse_halves(keys: DataFrame) -> None:
-    """A key that lacks a value would match no row, and the subject stay.
+    """Refuse keys that lack a value: they would match no row, and the subject would stay.
 
     Raises:
-        ConfigurationError: there is one; nothing was removed.
+        ConfigurationError: there are such keys; nothing was removed.
     """
     lacks = reduce(Column.__or__, (F.col(quote(name)).isNull() for name in keys.columns))
     halves = keys.where(lacks).count()
@@ -222,7 +224,7 @@ def _refuse_halves(keys: DataFrame) -> None:
 
 
 def paths_of(kind: DataType, name: str, above: Path = ()) -> Iterator[Path]:
-    """Where a field of a name stands in a type: names, and ``[]`` for the elements of an array or a map.
+    """The paths of all fields of a name in a type: names, and ``[]`` for the elements of an array or a map.
 
     >>> from pyspark.sql.types import LongType
     >>> inner = StructType().add("a", LongType())
@@ -240,10 +242,10 @@ def paths_of(kind: DataType, name: str, above: Path = ()) -> Iterator[Path]:
 
 
 class _Table:
-    """One table, from which rows go.
+    """One table from which rows are erased.
 
-    ``names`` are the names that each column of the keys has in the tables; ``kinds``, for the rejects only, the types
-    that fields of these names have there; ``spec``, for a versioned table and its system history, the contract.
+    ``names`` are the names of each key column in the tables; ``kinds``, only for the rejects, the types that fields of
+    these names have in the tables; ``spec`` the contract of a versioned table or its system history.
     """
 
     def __init__(
@@ -269,12 +271,12 @@ class _Table:
         self.fields = (RECORD,) if self._is_rejects else _places(schema, names)
 
     def subjects(self, keys: DataFrame) -> DataFrame:
-        """The keys that have rows here, each once."""
+        """The keys that have rows in this table, each once."""
         rows = read_table(self._spark, self._target)
         return rows.alias("t").join(keys.alias("s"), self._same(keys)).select("s.*").distinct()
 
     def erase(self, keys: DataFrame, is_there: bool, dry_run: bool) -> ErasedTable:
-        """Remove the rows of the keys, if any ``is_there``; only count them if ``dry_run``."""
+        """Erase the rows of the keys; ``is_there`` says whether there are any. With ``dry_run``, only count them."""
         told = ErasedTable(self._target.short_name, self.fields)
         if not self.fields:
             return told
@@ -286,11 +288,11 @@ class _Table:
         if is_there:
             landed = commit(self._target, lambda: self._removal(keys), None, said)
         if self._may_be_marked:
-            # Rows that a deletion vector hides are in their files still, those too that upkeep or an erasure which was
-            # cut off removed before, and where vectors were switched off since.
+            # Rows hidden by a deletion vector are still in their files: also rows that upkeep or an interrupted erasure
+            # removed earlier, and even if vectors have been switched off since.
             with saying(self._spark, said):
                 self._spark.sql(f"REORG TABLE {self._target.sql} APPLY (PURGE)")
-        # Not before: files are kept from the commit on that left them.
+        # Taken only now: the retention of replaced files begins with the commit that replaced them.
         at = datetime.now(timezone.utc)
         return ErasedTable(
             told.table,
@@ -302,11 +304,11 @@ class _Table:
         )
 
     def _erased_before(self, told: ErasedTable) -> ErasedTable:
-        """What is told of a table without such rows: they may be in files that an earlier erasure left."""
+        """The receipt of a table without such rows: they may be in files that an earlier erasure left behind."""
         kept = least_file_retention(self._spark, self._target)
         try:
             before = past_erasure(self._spark, self._target, self._version)
-        except Exception as error:  # of whatever kind: rows of others may be gone, of which a receipt must tell
+        except Exception as error:  # of any kind: rows have been erased elsewhere, and the receipt must be written
             _LOG.warning("Whether rows of %s were erased before cannot be told: %s", self._target, first_line(error))
             now = datetime.now(timezone.utc)
             return replace(told, files_gone=gone_on(now, kept), log_gone=self._log_gone(now))
@@ -323,7 +325,7 @@ class _Table:
         return rows.alias("t").join(keys.alias("s"), self._same(keys), "left_semi")
 
     def _removed(self, keys: DataFrame) -> DataFrame:
-        """The rows that go; of a versioned table their places, and whether their key goes with them (``_whole``)."""
+        """The rows to erase; of a versioned table their identities, and whether their whole key goes (``_whole``)."""
         if self._spec is None:
             return self._found(keys)
         rows = read_table(self._spark, self._target)
@@ -331,7 +333,7 @@ class _Table:
         place = [name for name in places if name in self._schema.names]
         of_key = list(self._spec.keys)
         found = self._found(keys).select(*map(quote, place)).distinct()
-        # A key none of whose values stays goes with its deletions: it may be what tells the subject.
+        # A key of which no values stay is deleted with its tombstones: it may itself identify the subject.
         stays = rows.where(~F.col(DELETED)).join(found, place, "left_anti").select(*map(quote, of_key))
         whole = found.select(*map(quote, of_key)).distinct().join(stays, of_key, "left_anti")
         of_whole = rows.join(whole, of_key, "left_semi").select(*map(quote, place)).distinct()
@@ -342,7 +344,7 @@ class _Table:
         if self._spec is None:
             return Merge(keys, self._same(keys), lambda merge: merge.whenMatchedDelete())
         removed = self._removed(keys)
-        # As text: the one form that both Delta's builder and ours for Spark Connect take.
+        # As text, which both Delta's builder and ours for Spark Connect accept.
         erased: dict[str, str | Column] = {quote(name): "NULL" for name in self._spec.values}
         erased[DELETED] = "true"
         return Merge(
@@ -366,13 +368,13 @@ class _Table:
         return reduce(Column.__or__, found)
 
     def _is_hidden(self, names: set[str]) -> bool:
-        """Whether the log never told a value of these columns, nor of those that are personal data by now."""
+        """Whether the log never had values of these columns, nor of those that are marked as personal data by now."""
         told = names | hidden_columns(self._properties)
         here = {name for name in told if any(True for _ in paths_of(self._schema, name))}
         return {name.lower() for name in here} <= {name.lower() for name in always_hidden(self._properties)}
 
     def _deleted(self, landed: Landed) -> int:
-        # The REORG may lie on it, and upkeep.
+        # Commits of the REORG and of upkeep may have followed.
         commits = history(self._spark, self._target, _LOOKED_AT)
         metrics = (row["operationMetrics"] for row in commits if row["version"] == landed.version)
         told = next(metrics)
@@ -411,7 +413,7 @@ def _refuse_unfinished(application: StreamingApplication) -> RecoverySurvey:
 
 
 def _refuse_moved(application: StreamingApplication, before: RecoverySurvey, told: Iterable[ErasedTable]) -> None:
-    """A batch holds what its buffers had before it: one that ran meanwhile may have written removed rows again."""
+    """Raise if a batch ran meanwhile: it may have written erased rows again, from the buffers before it."""
     now = application.survey()
     if (now.ledger.batch, now.checkpoint) != (before.ledger.batch, before.checkpoint):
         removed = {table.table: f"{table.rows} rows, version {table.version}" for table in told if table.rows}
@@ -436,7 +438,7 @@ def _names(keys: DataFrame, also: Mapping[str, Iterable[str]]) -> dict[str, tupl
 
 
 def _places(schema: StructType, names: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Where the names stand in the rows of a table; nothing unless all of them do."""
+    """The paths of the named fields in a table's rows; empty unless every name is found."""
     found = [[path for name in called for path in paths_of(schema, name)] for called in names.values()]
     return tuple(".".join(path) for paths in found for path in paths) if all(found) else ()
 
@@ -448,7 +450,7 @@ def _inner(kind: DataType) -> list[DataType]:
 
 
 def _holds(column: Column, called: str, kind: DataType, name: str, value: Column) -> Iterator[Column]:
-    """The conditions under which a column has the value in a field of that name."""
+    """The conditions under which a column has the value in a field of a name."""
     is_it = called.lower() == name.lower()
     if isinstance(kind, StructType):
         for field in kind.fields:
@@ -470,7 +472,7 @@ def _any(column: Column, called: str, kind: DataType, name: str, value: Column) 
     def one(number: int) -> Callable[[Column], Column]:
         return lambda element: list(_holds(element, called, kind, name, value))[number]
 
-    # Their number is that of the places, whatever the element.
+    # There is one condition per path, whatever the element.
     for number in range(sum(1 for _ in _holds(F.lit(None), called, kind, name, value))):
         yield F.exists(column, one(number))
 

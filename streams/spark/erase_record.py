@@ -1,12 +1,12 @@
 """Whether a rejected record, stored as JSON, contains the value of a subject's key.
 
-A record was rejected because something was wrong with it, so its fields may have any type, be anywhere and be
-truncated. The value is searched for as a text anywhere, and as the value of a field with one of the key's names, at any
-depth, as JSON writes values of the types that such fields have in the tables. Records that could not be decoded are
-JSON within a text, and for Kafka a text within a text.
+A record was put aside because something was wrong with it, so its fields may have any type, be anywhere, and be cut.
+The value is searched for as a text anywhere, and as the value of a field with one of the key's names, at any depth, as
+JSON writes values of the types that such fields have in the tables. A record that could not be decoded is JSON within a
+text; of Kafka's records, within a text of a text.
 
-Input that could not be read is kept as its writer spelled it, and JSON allows any character to be escaped. Such a
-record is searched a second time, as Spark would have spelled it.
+A record that could not be read is kept as its writer spelt it, and JSON allows any character to be escaped. Such a
+record is searched a second time, as Spark would have spelt it.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from streams.spark.typed_input import KEPT
 from versioned import spark_functions as F
 from versioned.sql_types import JSON_INSTANTS
 
-#: How often a text may be a text of JSON within another one.
+#: How many levels of JSON texts within texts are searched.
 _WITHIN: Final = 2
-#: Around the value of a field: JSON within a text has its quotes escaped, and an array may hold the value.
+#: Patterns around the value of a field: quotes are escaped in JSON within a text, and the value may be in an array.
 _QUOTE: Final = r'\\*"'
 _BEFORE: Final = r":\s*(?:\[(?:[^\]]*,)?\s*)?\Q"
 _AFTER: Final = r"\E\s*[,}\]]"
-#: How an escape begins that Spark does not write.
+#: The beginning of an escape that Spark does not write.
 _ESCAPES: Final = r"\\[u/]"
 _RUN: Final = r"(?:\\\\)+"
 _HEX: Final = "[0-9a-fA-F]{2}"
-#: Escapes in a text of which each backslash is doubled, and what makes one of JSON's own of them: characters beyond the
-#: 16 bits of one escape, in two halves; then others, but for those of which Spark's spelling is an escape too.
+#: Escapes in a text with doubled backslashes, and the replacements that make JSON's own escapes of them: first the two
+#: halves of characters beyond 16 bits, then all others, except those that Spark escapes too.
 _DECODED: Final = (
     (rf"{_RUN}(u[dD][89abAB]{_HEX}){_RUN}(u[dD][c-fC-F]{_HEX})", r"\\$1\\$2"),
     (rf"{_RUN}(u(?!00[01]|0022|005[cC]|[dD][89a-fA-F])[0-9a-fA-F]{{4}})", r"\\$1"),
 )
-#: Those others, in as many backslashes as the text that they stand in is within others.
+#: The exceptions: the number of backslashes depends on how deeply the text is nested.
 _RESPELT: Final = (
     (r"\\+/", "/"),
     (r"(?<!\\)\\(\\*)u0022", r'\\$1$1"'),
@@ -66,7 +66,7 @@ _RESPELT: Final = (
 def in_record(record: Column, value: Column, called: tuple[str, ...], kinds: Iterable[DataType]) -> Column:
     """Whether a rejected record has the value: in a field with one of the names, or anywhere as a text.
 
-    A record that was too large was cut, and so is what is looked for.
+    Records that were too large were cut, so the value is cut to the same length.
 
     Args:
         record: The record as JSON.
@@ -90,7 +90,7 @@ def _has(record: Column, value: Column, called: tuple[str, ...], kinds: Iterable
 
 
 def _respelt(record: Column) -> Column:
-    """A record whose texts are escaped as Spark does it, whoever wrote them; null if it cannot be told."""
+    """The record with its texts escaped as Spark does it; null if they cannot be decoded."""
     doubled = F.to_json(F.array(record))
     for escape, decoded in _DECODED:
         doubled = F.regexp_replace(doubled, escape, decoded)
@@ -101,9 +101,9 @@ def _respelt(record: Column) -> Column:
 
 
 def as_field(value: Column, kind: DataType) -> Column:
-    """The value of a key in the type of a field; null where that type has none.
+    """The value of a key in the type of a field; null where it does not fit exactly.
 
-    Nothing is rounded or cut: the value of another subject might come out.
+    Nothing is rounded or cut, since the result might be the value of another subject.
     """
     told = value.try_cast(kind)
     if isinstance(kind, IntegralType):
@@ -113,7 +113,7 @@ def as_field(value: Column, kind: DataType) -> Column:
 
 
 def kinds_of(kind: DataType, name: str) -> Iterator[DataType]:
-    """The types of single values that fields of a name have in a type.
+    """The types of single values in fields of a name, anywhere in a type.
 
     >>> from pyspark.sql.types import LongType, StringType
     >>> inner = StructType().add("id", ArrayType(LongType()))
@@ -140,7 +140,7 @@ def _single(kind: DataType) -> Iterator[DataType]:
 
 
 def _quoted(text: Column) -> Iterator[Column]:
-    """A text as JSON has it, in quotes; then as it stands in a text of JSON, and in one within that."""
+    """A text as quoted in JSON; then as it appears in JSON within a text, and in that within another text."""
     written = _written(text)
     yield written
     for _ in range(_WITHIN):
@@ -150,16 +150,16 @@ def _quoted(text: Column) -> Iterator[Column]:
 
 
 def _written(value: Column, options: Mapping[str, Any] | None = None) -> Column:
-    """A single value as JSON."""
+    """A single value written as JSON."""
     whole = F.to_json(F.array(value), dict(options or {}))
     return F.substring(whole, F.lit(2), F.length(whole) - 2)
 
 
 def _in_field(record: Column, value: Column, name: str, kind: DataType) -> Column:
-    """Whether a field of that name has the value, as JSON writes one of this type."""
+    """Whether a field of that name has the value, as JSON writes values of this type."""
     typed = as_field(value, kind)
     field = rf"(?i:{_QUOTE}{re.escape(name)}{_QUOTE}){_BEFORE}"
-    # Spark writes instants in milliseconds unless told otherwise, as the rejects are.
+    # Spark writes instants with milliseconds by default; the rejects are written with other options.
     forms = (JSON_INSTANTS, None) if isinstance(kind, (TimestampType, TimestampNTZType)) else (None,)
     found = (
         F.regexp_like(record, F.concat(F.lit(field), _literally(_written(typed, form)), F.lit(_AFTER)))
@@ -169,6 +169,6 @@ def _in_field(record: Column, value: Column, name: str, kind: DataType) -> Colum
 
 
 def _literally(written: Column) -> Column:
-    """What a pattern in literal mode takes for a value as JSON writes it, its quotes escaped or not."""
+    """The part of a pattern that matches a JSON value literally, whether its quotes are escaped or not."""
     kept = F.replace(written, F.lit(r"\E"), F.lit(r"\E\\E\Q"))
     return F.replace(kept, F.lit('"'), F.lit(rf"\E{_QUOTE}\Q"))

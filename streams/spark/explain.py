@@ -38,8 +38,8 @@ from versioned.touched import MOST_NAMED, ROWS_PER_MERGED, ROWS_PER_NAMED
 class Work:
     """What one operator does in a batch that has input for it.
 
-    ``reads`` are lines of "table: columns where predicate", ``commits`` lines of "table: how"; ``jobs`` counts the
-    Spark jobs of its own beside the commits and beside those that count for all operators together.
+    ``reads`` are lines of "table: columns where predicate", ``commits`` lines of "table: how". ``jobs`` counts its own
+    Spark jobs, without commits and without the jobs that count for all operators together.
     """
 
     reads: tuple[str, ...] = ()
@@ -51,12 +51,12 @@ class Work:
 def explain(
     operators: Mapping[str, Operator[Any]], root: TableRef, sources: Mapping[str, SparkSource] | None = None
 ) -> str:
-    """All operators in plan order, as text.
+    """A text that describes the work of all operators, in plan order.
 
     Args:
-        operators: By node name.
+        operators: The operators by node name.
         root: Where the application's tables lie.
-        sources: Where its topics come from; those in Kafka and tables of a catalog are named.
+        sources: The sources by topic; Kafka topics and tables of a catalog are named.
     """
     tables = {topic: source.table for topic, source in (sources or {}).items()}
     nodes = [operator.node for operator in operators.values()]
@@ -88,8 +88,8 @@ def kafka_topics(operators: Mapping[str, Operator[Any]], sources: Mapping[str, S
     """What sources read from Kafka and what sinks send there, in words, by node name.
 
     Args:
-        operators: By node name.
-        sources: By topic of the plan.
+        operators: The operators by node name.
+        sources: The sources by topic of the plan.
     """
     told: dict[str, str] = {}
     for name, operator in operators.items():
@@ -106,8 +106,8 @@ def catalog_tables(nodes: Iterable[Node], tables: Mapping[str, str | None]) -> d
     """What sources read from tables of a catalog, in words, by node name.
 
     Args:
-        nodes: Those of the plan.
-        tables: Topic of the plan -> the table that it is; None = it is none.
+        nodes: The nodes of the plan.
+        tables: Topic of the plan -> the table that it reads; None = it reads none.
 
     >>> from streams.nodes import StreamSource
     >>> catalog_tables([StreamSource("sold", topic="orders")], {"orders": "main.sales.orders"})
@@ -246,7 +246,7 @@ def _latest(operator: TableSinkOperator, tables: list[str]) -> Work:
     return Work((), (f"{tables[0]}: MERGE of the batch's keys",), 0, "latest state per key")
 
 
-#: The first class that fits tells.
+#: The first matching class counts.
 _WORK: Final[Iterable[tuple[type[Operator[Any]], Callable[[Any, list[str]], Work]]]] = (
     (CompleteJoinOperator, _complete),
     (TableTableJoinOperator, _joins),

@@ -1,7 +1,7 @@
 """Fits values that Python computed to the column type that Spark would have given them.
 
-An expression that chooses between types (``coalesce(price, 1.5)``) returns in Python the value that it chose, and a
-quotient of decimals has all its digits; a Spark column has one type, with one scale.
+In Python, an expression that chooses between types (``coalesce(price, 1.5)``) has the type of the chosen value, and a
+quotient of decimals has all its digits. A column of Spark has one type, with one scale.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _DECIMALS: Final = Context(prec=38)
 
 
 def fitting(kind: DataType) -> Callable[[Any], Any]:
-    """What makes a value one of a type: a row, a field of one, or null.
+    """The function that converts a value (a row, a field of one, or null) to a type.
 
-    It raises RecordError for a decimal that has more digits before the point than the type.
+    It raises RecordError for a decimal with more digits before the point than the type has.
 
     >>> fitting(StructType().add("price", DecimalType(4, 2)))(Row(price=Decimal("0.666666")))
     Row(price=Decimal('0.67'))
@@ -41,7 +41,7 @@ def _fit_of(kind: DataType) -> Callable[[Any], Any]:
     if isinstance(kind, DoubleType):
         return to_double
     if isinstance(kind, DateType):
-        # A date with the difference of two dates: Python knows no duration of whole days only.
+        # In Python, a date plus the difference of two dates may be a datetime: it has no duration of whole days only.
         return lambda value: value.date() if isinstance(value, datetime) else value
     return to_instant if isinstance(kind, TimestampType) else lambda value: value
 

@@ -34,40 +34,41 @@ from versioned.stream_times import newest_times
 
 _STREAM_US = "_stream_us"
 _REFUSED = "_refused"
-#: Stream time as a suppression hears of it by a change: a session that a record ends as it was tells an older one.
+#: Stream time as a suppression learns it from a change: no later than the change's ts, which is older than the record
+#: for a session that the record merges into another.
 _REACHED_US = "_reached_us"
 _IDLE = "_idle"
-#: A fold keeps its windows for one batch only; what is stored is stored by stream time.
+#: A fold keeps its windows for one batch only, so none expires in it; stream time decides which ones are stored.
 _KEEP_ALL_US = 2**62
 
 
 @dataclass(frozen=True)
 class WindowCodec:
-    """How a window's aggregate is kept in columns, and read back."""
+    """Converts a window's aggregate to columns, and back."""
 
     aggregation: Aggregation
     is_scalar: bool
-    #: The type of what user code returns; None = it is taken as it is.
+    #: The type of what user code returns; None = the value is taken as it is.
     returns: DataType | None = None
 
     @cached_property
     def fit(self) -> Callable[[Any], Any]:
-        """What makes of a result of user code one that can be kept; made once, for there are many groups."""
+        """The function that turns a result of user code into one that can be stored; made once for all groups."""
         return returned(self.returns)
 
     def state(self, row: PlainRow, names: list[str]) -> Any:
-        """The aggregate out of its parts."""
+        """The aggregate read from its parts."""
         kind = self.aggregation.kind
         if kind in USER_CODE and not self.is_scalar:
             return Row({name: row[name] for name in names})
         if kind == "avg":
             return None if row["_sum"] is None else (row["_sum"], row["_count"])
         kept = row[self.aggregation.output]
-        # What user code aggregates to it gets back as it was.
+        # User code gets its own results back unchanged.
         return kept if kind in USER_CODE else frozen(kept)
 
     def parts(self, state: Any) -> PlainRow:
-        """The parts of an aggregate."""
+        """The columns that store an aggregate."""
         if self.aggregation.kind in USER_CODE and isinstance(state, Row):
             return dict(state)
         if self.aggregation.kind == "avg":
@@ -77,11 +78,11 @@ class WindowCodec:
 
 @dataclass(frozen=True)
 class WindowFold:
-    """The windows of one key.
+    """Updates the windows of one key.
 
-    Events have ``_value _us _stream_us _scope _place``; states the window, ``_us``, ``_scope`` and the parts. It tells
-    changes with the stream time that a suppression hears of by each, the reasons of records that no window took, the
-    windows as they are then, and counts.
+    Events have ``_value _us _stream_us _scope _place``; states have the window, ``_us``, ``_scope`` and the parts. It
+    yields changes, each with the stream time that a suppression learns from it; records that no window took, with the
+    reason; the windows afterwards; and counts.
     """
 
     windows: Windows
@@ -93,7 +94,7 @@ class WindowFold:
         aggregator = Aggregator(self.codec.aggregation, fit=self.codec.fit)
         windows = WindowState(self.windows, aggregator, self.unit_us, _KEEP_ALL_US)
         key, accepted, expired = Row(group[KEY]), 0, 0
-        # Each window goes by the stream time of one of its own records, whichever came for its key since.
+        # Each window goes by the stream time of the scope of one of its own records.
         scopes: dict[Window, int] = {}
         for state in states:
             window = Window(state[START_US], state[END_US])
@@ -130,7 +131,7 @@ class WindowFold:
         yield ("sum", ("expired", expired))
 
     def _scope(self, result: WindowResult, scopes: Mapping[Window, int], event: PlainRow) -> int:
-        """Where a window is from now on: with the record, or where it was."""
+        """The scope of a window from now on: the record's, or the former one."""
         window, before, scope = result.window, result.before, int(event[SCOPE])
         is_held = before is not None and stays(self.windows, (before.ts_us, scopes[window]), (event[US], scope))
         return scopes[window] if is_held else scope
@@ -161,7 +162,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
         return keyed.select(*map(F.col, CHANGE))
 
     def closing(self) -> DataFrame:
-        # A record that no window took has no change, but its time is told nowhere else.
+        # A record that no window took has no change, but it advances stream time, and nothing else shows that.
         change = F.when(F.col(_REFUSED).isNull(), F.col(PLACE)).otherwise(
             F.concat(PLACE, F.array(F.lit(0).cast("long")))
         )
@@ -178,7 +179,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
         self._told = Once(self._fold if flow.is_empty else lambda: self.batch.cut(self._fold()))
         if isinstance(self.windows, SlidingWindows):
             records = records.where(F.col(VALUE).isNotNull())
-            # The others move no stream time here.
+            # The others do not advance this node's stream time.
             flow = Flow(records, flow.bounds)
         timed = records.withColumn(_STREAM_US, self.stream_time(flow))
         self._records = timed if flow.is_empty else self.batch.cut(timed)

@@ -1,7 +1,7 @@
 """Foreign-key joins of two tables on Spark: inner and left (R155).
 
-State: the result, one row per left key; between two versioned sides tombstones remain, since a result's ts never goes
-back. To find the left rows that point to a right row, the left table is joined on the foreign key; nothing is
+State: the result, one row per left key; between two versioned sides tombstones are kept, since a result's ts never goes
+back. The left rows that point to a right row are found in the left table, by one join on the foreign key; nothing is
 collected.
 """
 
@@ -22,7 +22,7 @@ from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import Store, StoringOperator, store_of, table_name
 from versioned import spark_functions as F
 
-#: Where a left row points to now and before, its value before, and the places between which it held.
+#: The keys to which a left row points now and before, its value before, and the places between which it is valid.
 _TO, _TO_BEFORE, _BEFORE, _FROM, _UNTIL = "_to", "_to_before", "_before", "_from", "_until"
 
 
@@ -38,7 +38,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         super().__init__(node, self._result)
         self.state: LookupTable = self._result
         self._left, self._right = left, right
-        # A record may reach the right side while the left table has it already, and this join has not.
+        # With a common ancestor, a record may reach the right side when the left table has it, but this join has not.
         self._sides_meet = not with_ancestors(node.parents[0]).isdisjoint(with_ancestors(node.parents[1]))
         self._batch: Batch | None = None
         self._inputs: list[Flow] = []
@@ -68,7 +68,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         return None if not told else told[0] if len(told) == 1 else told[0].unionByName(told[1])
 
     def _touched(self, changes: DataFrame, *, few: bool) -> DataFrame:
-        """The left rows that change in the batch: as they were, and as each change leaves them."""
+        """The left rows of keys that change in the batch: before the batch, and after each change."""
         stored = of_keys(self._left.rows(), changes, few=few)
         new = changes.select(KEY, VALUE, US, SCOPE, PLACE, F.col(PLACE).alias(_FROM))
         by_key = Window.partitionBy(KEY).orderBy(F.col(_FROM).asc_nulls_first(), SCOPE)
@@ -79,12 +79,12 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         return with_key(pointed, _TO_BEFORE, self.node.foreign_key, F.col(_BEFORE))
 
     def _of_left(self, batch: Batch, changed: DataFrame, *, few: bool) -> DataFrame:
-        """A left row's change: its result, or the end of it."""
+        """The results of left rows' changes, and tombstones where a result ends."""
         is_left_join, is_deleted = F.lit(self.node.kind == "left"), F.col(VALUE).isNull()
         if self.node.kind == "inner":
             batch.reject(self.node.name, changed.where(~is_deleted & F.col(_TO).isNull()), F.lit(NULL_KEY))
         asked = changed.withColumnRenamed(KEY, "_own").withColumn(KEY, F.coalesce(_TO, _TO_BEFORE))
-        # A row that points nowhere now joins nothing; what it pointed to before only dates the end of an inner result.
+        # A row that now points nowhere joins nothing; its former target only dates the end of an inner join's result.
         met = self._right.find_latest(asked, few=few).drop(KEY).withColumnRenamed("_own", KEY)
         somewhere = is_deleted | F.col(_TO).isNotNull()
         dates = somewhere | ~is_left_join
@@ -97,7 +97,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         return self._told(met.where(gives | ends), gives, F.col(VALUE), ts)
 
     def _of_right(self, changed: DataFrame, lefts: DataFrame, *, few: bool) -> DataFrame:
-        """A right row's change: a result for each left row that points to it then."""
+        """The results of right rows' changes: one for each left row that points to the right row at that place."""
         asked = changed.select(
             key_as(changed, self._right.key_type).alias("_right_key"),
             F.col(VALUE).alias(FOUND),
@@ -111,7 +111,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         points = F.col("_right_key") == to
         lefts = lefts.where(F.col(VALUE).isNotNull())
         if few:
-            # Only keys are sent: values may be large.
+            # Only keys are broadcast: values may be large.
             lefts = lefts.join(F.broadcast(asked.select("_right_key")), points, "left_semi")
         met = asked.join(lefts, points & held & still)
         rank = F.row_number().over(Window.partitionBy("_right_scope", "_right_place").orderBy(KEY)).cast("long")
@@ -122,13 +122,13 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         return self._told(placed, gives, F.col(VALUE), F.greatest(US, FOUND_US))
 
     def _dated_by_look_up(self, placed: DataFrame) -> DataFrame:
-        """Left rows with the ts that a look-up tells at the place of the right row's change."""
+        """Left rows with the ts that a look-up finds at the place of the right row's change."""
         apart = placed.withColumnsRenamed({FOUND: "_right_value", FOUND_US: "_right_us"})
         dated = self._left.find_latest(apart).withColumn(US, F.coalesce(FOUND_US, US)).drop(FOUND, FOUND_US)
         return dated.withColumnsRenamed({"_right_value": FOUND, "_right_us": FOUND_US})
 
     def _told(self, met: DataFrame, gives: Column, left: Column, ts: Column) -> DataFrame:
-        """Results where there is one, else tombstones."""
+        """The changes to emit: the joined row where ``gives`` holds, else a tombstone."""
         names = {
             "left": self._left.value_type.names,
             "right": self._right.value_type.names,
@@ -140,7 +140,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         return told.withColumns({VALUE: F.col("_result"), OLD: none, LATEST: F.lit(True)}).select(*map(F.col, CHANGE))
 
     def _in_order(self, frame: DataFrame) -> DataFrame:
-        """Between two versioned sides a result's ts never goes back for one left key."""
+        """Results whose ts never goes back for a left key, as between two versioned sides."""
         assert self._batch is not None
         so_far = Window.partitionBy(KEY).orderBy(PLACE, SCOPE).rowsBetween(Window.unboundedPreceding, 0)
         ordered = frame.withColumn(US, F.max(US).over(so_far))

@@ -1,9 +1,9 @@
 """Releases rows that a batch kept for reuse when the batch ends, not when Python collects its garbage.
 
-Spark keeps such rows until nothing refers to them. What a batch makes refers to itself in circles, of which Python
-finds out rarely: with a million records a batch three gigabytes of a driver of eight were rows of batches long over,
-old ones went to disk, and the collector took a fifth of the time. The look takes 0.05 s, so batches of few records go
-without.
+Spark keeps such rows until nothing refers to them. A batch's objects refer to each other in cycles, which Python
+collects rarely: with a million records per batch, three gigabytes of a driver's eight were rows of finished batches,
+older ones went to disk, and garbage collection took a fifth of the time. Python's own collection takes 0.05 s, so
+batches of few records do without it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-#: From so many records on a batch is worth the look.
+#: The number of records from which on a batch is followed by a collection.
 MANY_RECORDS: Final = 50_000
 
 
 def giving_back(run: Callable[[DataFrame, int], int]) -> Callable[[DataFrame, int], None]:
-    """What runs a batch and says how many records it had, with a look for what the batch left behind."""
+    """A function that runs a batch by ``run``, which returns its number of records, and then collects its garbage."""
 
     def run_batch(frame: DataFrame, batch_id: int) -> None:
         if run(frame, batch_id) >= MANY_RECORDS:

@@ -17,9 +17,9 @@ _OWN_KEY = "_own_key"
 
 
 class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
-    """Looks a key that is computed from the record up in a global table (Kafka: ``KStreamGlobalKTableJoin``).
+    """Looks up a key computed from the record in a global table (Kafka: ``KStreamGlobalKTableJoin``).
 
-    The result keeps the stream's key. A computed key of null finds nothing; an inner join rejects it.
+    The result keeps the stream's key. A null computed key finds nothing; an inner join rejects the record.
     """
 
     def __init__(self, node: StreamGlobalTableJoin, table: LookupTable) -> None:

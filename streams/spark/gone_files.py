@@ -1,7 +1,7 @@
 """Explains the failure of a batch that reads a missing file: Spark names the file, but not what to do.
 
-A batch that failed may be restarted long after, when a VACUUM has removed files of the earlier table versions that it
-reads. (Missing files of its input are found at the start: ``streams.spark.lost_input``; those of an input table are
+A batch that died may be run again much later, and by then a VACUUM may have removed files of the tables as they were
+before it. (Missing input files are found at the start, by ``streams.spark.lost_input``; those of an input table are
 found here.)
 """
 
@@ -15,21 +15,21 @@ from pyspark.sql import DataFrame
 
 from versioned.errors import ReplayMismatchError, VersionedError
 
-#: What Spark and Delta call it.
+#: How Spark and Delta report a missing file.
 _GONE: Final = re.compile("FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_VERSION_NOT_FOUND|FileNotFoundException")
-#: Java says of these, too, that a file is not found. They pass, and the batch is begun again.
+#: Java reports these as a missing file too. They are temporary, and the batch is run again.
 _TROUBLE: Final = re.compile(r"\((Too many open files|Permission denied|No space left on device|Input/output error)\)")
-#: Files that Spark makes for itself, for as long as it runs.
+#: Spark's own temporary files.
 _OF_SPARK: Final = re.compile("blockmgr-|/spark-[0-9a-f]{8}-")
 _LONGEST: Final = 500
 
 
 def naming_gone_files(name: str, run: Callable[[DataFrame, int], int]) -> Callable[[DataFrame, int], int]:
-    """What runs a batch, so that it ends with what to do where a file is gone.
+    """A function that runs a batch by ``run``; if a file is missing, its error says what to do.
 
     Args:
         name: The application's name.
-        run: Runs a batch, and says how many records it had.
+        run: Runs a batch, and returns its number of records.
     """
 
     def run_batch(frame: DataFrame, batch_id: int) -> int:
@@ -47,7 +47,7 @@ def naming_gone_files(name: str, run: Callable[[DataFrame, int], int]) -> Callab
 
 
 def line_of_gone_file(error: BaseException) -> str | None:
-    """Where an error says that a read failed because a file is not there; None if it says no such thing.
+    """The line of an error which says that a file to read is missing; None if there is none.
 
     >>> line_of_gone_file(OSError("Job aborted.\\n[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered an error in /a."))
     '[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered an error in /a.'

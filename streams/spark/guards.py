@@ -30,17 +30,17 @@ from versioned.table_details import properties_of
 GuardPolicy = Literal["none", "warn", "fail"]
 
 _LOG: Final = logging.getLogger(__name__)
-#: Rules of versions that need a key's closed rows too, and those that say the same of current rows alone.
+#: Rules of versions that also need a key's closed rows; for current rows alone, ``several_current`` replaces them.
 _NEIGHBOURS: Final = ("overlap", "gap", "open_before_next", "no_current", "doubled")
 
 
 class BatchGuard:
-    """Looks at the tables of an application after each batch.
+    """Checks the tables of an application after each batch.
 
     Args:
         tables: Every table of the application by the node that owns it.
-        rejects: The table of rejects.
-        policy: ``warn`` logs what is broken; ``fail`` ends the query before the next batch builds on it.
+        rejects: The rejects table.
+        policy: ``warn`` logs broken invariants; ``fail`` ends the query before the next batch builds on them.
     """
 
     def __init__(self, tables: Mapping[str, Sequence[TableRef]], rejects: TableRef, policy: GuardPolicy) -> None:
@@ -57,13 +57,13 @@ class BatchGuard:
         Args:
             batch: The batch.
             written: The version of each table that it wrote.
-            reports: What its nodes told.
+            reports: The reports of its nodes.
 
         Returns:
-            How many rows break which rule, as ``table.rule``; without those that none breaks.
+            How many rows break each rule, as ``table.rule``; only rules that are broken.
 
         Raises:
-            InvariantError: some do, and the policy is ``fail``.
+            InvariantError: some rule is broken, and the policy is ``fail``.
         """
         if self._policy == "none":
             return {}
@@ -73,11 +73,11 @@ class BatchGuard:
         return wrong
 
     def look_again(self, batch: Batch, written: Iterable[str]) -> None:
-        """Before anything builds on the tables: what :meth:`look` has found stays refused until it is mended.
+        """Check again at a start: what :meth:`look` has found stays refused until it is repaired.
 
         Args:
-            batch: The newest batch that is done.
-            written: The tables that no later batch has written to.
+            batch: The newest finished batch.
+            written: The tables to which no later batch has written.
 
         Raises:
             InvariantError: some rows break an invariant, and the policy is ``fail``.
@@ -120,7 +120,7 @@ class BatchGuard:
 
 
 def guarded(table: StoredTable) -> tuple[Invariant, ...]:
-    """The invariants of a table that can be judged by what a batch has changed."""
+    """The invariants of a table that can be checked by what a batch has changed."""
     rules = invariants_of(table)
     if table.kind != "versions":
         return rules
@@ -130,12 +130,12 @@ def guarded(table: StoredTable) -> tuple[Invariant, ...]:
 
 
 def counts(rows: DataFrame, rules: Sequence[Invariant], name: str) -> DataFrame:
-    """How many rows break each rule, and how many there are, in one aggregate: rows ``rule`` and ``n``.
+    """How many rows break each rule, and how many rows there are, in one aggregate with columns ``rule`` and ``n``.
 
     Args:
-        rows: Of one table, with its facts.
+        rows: The rows of one table, with its facts.
         rules: Its invariants.
-        name: Put before each rule's name: ``rates.overlap``, ``rates.rows``.
+        name: The prefix of each rule's name: ``rates.overlap``, ``rates.rows``.
     """
     marks: dict[str, Column] = {
         f"_{i}": broken(rule.expectation, rule.arguments, rows.schema) for i, rule in enumerate(rules)
@@ -157,7 +157,7 @@ def _changed(rows: DataFrame, table: StoredTable, batch: Batch) -> DataFrame:
 
 
 def _times(table: StoredTable, node: str, reports: Mapping[str, NodeReport], batch: Batch) -> Mapping[int, int]:
-    """Stream time per scope of the node that owns a table, after the batch."""
+    """Stream time per scope, after the batch, of the node that owns a table."""
     report, reorder = reports.get(node, NodeReport()), f"{node}:reorder"
     if table.kind != "waiting":
         return report.stream_times or batch.times_of(node)

@@ -62,7 +62,7 @@ from versioned.table import VersionedTable
 from versioned.table_log import newest_own
 from versioned.written import SPLICE
 
-#: What of a table's promise the plan says, by the names that the table's spec has for it.
+#: The parts of a table's contract that come from the plan, by their names in the table's spec.
 _PROMISED: Final = ("history_retention_us", "grace_us", "time_scope", "time_resolution", "system_history")
 
 
@@ -70,8 +70,8 @@ class HistoryStore(LookupTable):
     """Puts changes into a versioned table.
 
     Args:
-        node: The operator whose table it is.
-        table: Its table's name.
+        node: The operator that owns the table.
+        table: The table's name.
         materialized: Retention, grace and the rest of its contract.
         drops_repeats: Whether tombstones that follow a tombstone are left out (R160).
     """
@@ -85,12 +85,12 @@ class HistoryStore(LookupTable):
         self._puts: PutBatch | None = None
         self._outcomes: Once[DataFrame] | None = None
         self._batch: Batch | None = None
-        #: The batch's records as they came.
+        #: The batch's records as they arrived.
         self._arrived: Flow | None = None
         self._is_empty = True
 
     def target(self, root: TableRef) -> TableRef:
-        """The table that it keeps."""
+        """The store's table."""
         return root.child(self._table_name)
 
     def tables(self, root: TableRef) -> list[TableRef]:
@@ -99,7 +99,7 @@ class HistoryStore(LookupTable):
         return [target, known_target(target)] if self._materialized.system_history else [target]
 
     def steps(self, root: TableRef) -> list[StepOf]:
-        """The writes that a batch may make to them, in their order."""
+        """The writes that a batch may make to these tables, in their order."""
         target, node = self.target(root), self._node
         known = [(known_target(target), node, "known")] if self._materialized.system_history else []
         return [*known, (target, node, SPLICE), (target, node, "main")]
@@ -120,14 +120,14 @@ class HistoryStore(LookupTable):
         return self._puts
 
     def check_promise(self, target: TableRef, properties: Mapping[str, str]) -> None:
-        """Refuse a plan that counts on what its table does not promise.
+        """Refuse a plan that asks for another retention, grace, scope, resolution or history than its table has.
 
         Args:
             target: The table.
-            properties: Those of the table; where it is not there, or has no versions, there is nothing to be promised.
+            properties: Its table properties; a table that is missing or has no versions is not checked.
 
         Raises:
-            ConfigurationError: says what to do.
+            ConfigurationError: they differ; says what to do.
         """
         if SPEC_PROPERTY in properties:
             has = VersionedTableSpec.from_properties(properties, str(target))
@@ -135,10 +135,10 @@ class HistoryStore(LookupTable):
             _check_promised(target, has, wanted)
 
     def put(self, batch: Batch, flow: Flow) -> Flow:
-        """Take the batch's changes; they land with :meth:`write`.
+        """Take the batch's changes, which :meth:`write` commits.
 
         Returns:
-            The table's own changes: what each accepted put replaced, and whether it is now the latest.
+            The table's own changes: the value that each accepted put replaced, and whether it is now the latest.
         """
         self._is_empty = flow.is_empty
         self._arrived = flow = self.scoped(flow)
@@ -164,7 +164,7 @@ class HistoryStore(LookupTable):
         return Flow(self._changes, floored, most=flow.most)
 
     def scoped(self, flow: Flow) -> Flow:
-        """Records with the scopes and places that they have in this table: all in one scope, or as they are."""
+        """Records with their scopes and places in this table: all in one scope, unless each partition has its own."""
         return flow if self._materialized.time_scope == "partition" else flow.in_one_scope(in_one_scope)
 
     def rows(self) -> DataFrame:
@@ -187,11 +187,11 @@ class HistoryStore(LookupTable):
         return self.puts.stream_times
 
     def horizon(self, batch: Batch, records: DataFrame) -> Column:
-        """The ts before which a put at a record's place is refused; null while none is, or if each key has its own.
+        """The ts before which a put at a record's place is refused; null while none is, or if stream time is per key.
 
         Args:
             batch: The batch.
-            records: They move stream time as the puts will: ``_key _us _scope _place``.
+            records: Records that advance stream time as the puts will: ``_key _us _scope _place``.
         """
         spec = VersionedTableSpec.of(keys=struct_fields(records, KEY), values=(), **_promise(self._materialized))
         if spec.time_scope == "key":
@@ -211,9 +211,9 @@ class HistoryStore(LookupTable):
         return rows.select(F.struct(*map(quote, keys)).alias(KEY), start.alias(LAST_US))
 
     def _version_before(self, batch: Batch, target: TableRef) -> int | None:
-        """The table's version before this batch if its puts landed before a crash; None = the newest.
+        """The table's version before this batch if the batch's puts landed before a crash; None = the newest.
 
-        Who asks writes what it makes of it after the table. A splice alone moves no key's last time.
+        Needed because the caller writes its own table after this one. A splice alone changes no key's last time.
         """
         landed = newest_own(batch.session, target, batch.step(self._node, "main").identity) if batch.is_replay else None
         return None if landed is None else landed.version - 1
@@ -226,7 +226,7 @@ class HistoryStore(LookupTable):
         self, asked: DataFrame, oldest_us: int | None, amount: Amount = "unknown", *, across: bool = False
     ) -> DataFrame:
         if oldest_us is None:
-            # A flow whose times are not known: one small job tells how far back closed history must be read.
+            # The flow's times are not known: one small job finds how far back closed history must be read.
             oldest_us = asked.agg(F.min(US)).collect()[0][0] or 0
         keys = struct_fields(asked, KEY)
         assert self._batch is not None
@@ -237,7 +237,7 @@ class HistoryStore(LookupTable):
         return struct_keys(found, keys)
 
     def report(self, batch: Batch) -> NodeReport:
-        """Counts and stream times of the puts; rejects the late ones if the policy says so."""
+        """Counts and stream times of the puts; also rejects the late ones if the policy says so."""
         if self._is_empty:
             return NodeReport(stream_times=self.puts.observed)
         counts = self.puts.counts
@@ -265,24 +265,24 @@ class HistoryStore(LookupTable):
                     batch.note(table, each)
 
     def release(self) -> None:
-        """Give the cached batch back."""
+        """Release what was cached for the batch."""
         if self._puts is not None:
             self._puts.release()
         self._outcomes = None
 
     def _accepted_puts(self) -> DataFrame:
-        """What became of each accepted put."""
+        """The outcomes of the accepted puts."""
         assert self._outcomes is not None
         return self._outcomes()
 
     def _late(self) -> DataFrame:
-        """The refused records, with the instants that they had before these were floored to the table's resolution."""
+        """The refused records, with their instants from before they were floored to the table's resolution."""
         assert self._arrived is not None
         late, place = self.puts.judged.where(F.col("_refused")), (*self.spec.keys, SCOPE, PLACE)
         if self.spec.time_resolution is Resolution.MICROSECOND:
             return late
         arrived = flat_keys(self._arrived.frame).select(*map(F.col, place), F.col(US).alias(WAS_US))
-        # The same row may come twice.
+        # Distinct, since the same row may occur twice.
         return late.join(arrived.distinct(), [*place])
 
     def _current(self) -> DataFrame:
@@ -310,7 +310,7 @@ class HistoryStore(LookupTable):
                 there, made = read_table(batch.session, target).schema, _flat(records).schema
                 new = batch.addable(there, made)
                 _check_promise(opened, records, self._materialized, new.names)
-                # Of two types of numbers a put takes the wider one, and then the table has to be of it.
+                # A put uses the wider of two types of numbers, so that must be the table's.
                 check_types(self._node, self._table_name, there, made, or_wider=True)
                 if new.fields:
                     batch.add_columns(target, new, partial(_add_values, spec=opened.spec, owner=batch.application))
@@ -326,7 +326,7 @@ class HistoryStore(LookupTable):
 
 
 def _as_stored(records: DataFrame, spec: VersionedTableSpec) -> Column:
-    """The value with its fields in the table's order, which the plan may have changed since."""
+    """The value with its fields in the table's order; the plan may have changed the order since."""
     names = struct_fields(records, VALUE)
     if not spec.values or tuple(names) == spec.values:
         return F.col(VALUE)
@@ -335,7 +335,7 @@ def _as_stored(records: DataFrame, spec: VersionedTableSpec) -> Column:
 
 
 def _floored(bounds: Mapping[int, Bounds] | None, spec: VersionedTableSpec) -> Mapping[int, Bounds] | None:
-    """What is known of records whose instants are floored to the table's resolution."""
+    """The bounds of records after their instants are floored to the table's resolution."""
     if bounds is None:
         return None
     unit = spec.time_resolution.value
@@ -349,10 +349,10 @@ def _spans(bounds: Mapping[int, Bounds] | None) -> Mapping[int, tuple[int, int]]
 
 
 def _check_promise(table: VersionedTable, records: DataFrame, materialized: Materialized, new: Collection[str]) -> None:
-    """A plan that was changed must not count on what a table that is there does not promise; ``new`` it may get.
+    """Refuse a changed plan whose columns or contract differ from those of its table, which may get ``new`` columns.
 
     Raises:
-        ConfigurationError: the table has other columns, or promises something else; says what to do.
+        ConfigurationError: the columns or the contract differ; says what to do.
     """
     has, names = table.spec, value_columns(struct_fields(records, VALUE))
     wanted = VersionedTableSpec.of(keys=struct_fields(records, KEY), values=names, **_promise(materialized))
@@ -383,13 +383,13 @@ def _check_promised(target: TableRef, has: VersionedTableSpec, wanted: Versioned
 
 
 def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Materialized) -> bool:
-    """Make the table; False where another driver of the application has made it meanwhile, perhaps by another plan."""
+    """Make the table; False if another driver of the application has just made it, perhaps by another plan."""
     flat = _flat(records)
     columns = columns_of(", ".join(f"{quote(field.name)} {sql_type(field.dataType)}" for field in flat.schema.fields))
     keys = struct_fields(records, KEY)
     values = [name for name in columns.names if name not in keys]
     spec = VersionedTableSpec.of(keys=keys, values=values, **_promise(materialized))
-    # The columns with personal data are those of the whole plan.
+    # The columns with personal data are those of the whole plan, so some may not be in this table.
     place = in_full(batch.session, target)
     made = make_versioned(batch.session, place, columns, spec, batch.pii_columns, or_take=True)
     batch.there.add(target)
@@ -403,12 +403,12 @@ def _add_values(
 
 
 def _flat(records: DataFrame) -> DataFrame:
-    """The fields of keys and values as columns, as a table has them."""
+    """The fields of keys and values as the table's columns."""
     return records.select(f"{KEY}.*", f"{VALUE}.*").drop(PRESENT)
 
 
 def _promise(materialized: Materialized) -> dict[str, Any]:
-    """What a plan wants its versioned table to promise."""
+    """The contract that a plan asks of its versioned table."""
     assert materialized.history_retention is not None
     return {
         "history_retention": materialized.history_retention,

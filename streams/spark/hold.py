@@ -1,7 +1,7 @@
 """Records that wait until stream time has passed them, on Spark: set-wise; those still waiting are in a Delta table.
 
-Used wherever late input is awaited: stream-table joins with grace (KIP-923) and reordering at a source (R169). A record
-leaves at the place of the first record that brings stream time to its ts plus the wait; records that leave together are
+Used to wait for late input: by stream-table joins with grace (KIP-923) and for reordering at a source (R169). A record
+leaves at the place of the first record that brings stream time to its ts plus the wait. Records that leave together are
 ordered by ts, key and arrival.
 """
 
@@ -32,12 +32,12 @@ _LEAVES: Final = "_leaves"
 
 
 class Hold:
-    """Holds the records of one node back.
+    """Holds back the records of one node.
 
     Args:
-        node: The node, as its stream times are named; they are those of the records that came here.
-        table: The name of the table of those that wait.
-        wait_us: How far stream time must pass a record.
+        node: The name under which the stream times of the arriving records are kept.
+        table: The name of the table of waiting records.
+        wait_us: How far stream time must be past a record.
     """
 
     def __init__(self, node: str, table: str, wait_us: int) -> None:
@@ -49,25 +49,25 @@ class Hold:
         self._is_ready = False
 
     def target(self, root: TableRef) -> TableRef:
-        """The table of the records that wait: key, ``value``, ``ts``, ``deadline``, scope and place of arrival."""
+        """The table of waiting records: key, ``value``, ``ts``, ``deadline``, scope and place of arrival."""
         return root.child(self.table)
 
     def steps(self, root: TableRef) -> list[StepOf]:
-        """The writes that a batch may make to it."""
+        """The writes that a batch may make to the table."""
         return [(self.target(root), self.node, "hold")]
 
     def take(self, batch: Batch, flow: Flow) -> Flow:
-        """Take the batch's records in; gives those that leave, each at the place where it does."""
+        """Take in the batch's records, and return those that leave, each with the place at which it leaves."""
         self._works = not flow.is_empty
         self._make_ready(batch, flow.frame)
         if not self._works:
             return flow.map(lambda frame: frame.select(KEY, VALUE, US, SCOPE, PLACE))
-        # Only records move stream time, so without any nothing leaves.
+        # Nothing leaves without records, since only they advance stream time.
         self._judged = batch.cut(self._judge(batch, flow.frame))
         return Flow(self._released)
 
     def marks(self, batch: Batch) -> dict[str, dict[int, int]]:
-        """Stream time of what came to wait, per scope, after the batch, under the node's name."""
+        """Stream time of the arriving records per scope, after the batch, under the node's name."""
         times = dict(batch.times_of(self.node))
         if self._works and self._judged is not None:
             new = self._judged.where(F.col(_BATCH) == batch.number)
@@ -76,7 +76,7 @@ class Hold:
         return {self.node: times}
 
     def write(self, batch: Batch) -> None:
-        """Commit the records that wait."""
+        """Commit the waiting records."""
         if self._works:
             batch.commit(self.target(batch.root), self._replace, self.node, "hold")
 
@@ -85,7 +85,7 @@ class Hold:
         self._judged = None
 
     def _judge(self, batch: Batch, frame: DataFrame) -> DataFrame:
-        """Everything that waits or comes, with the place at which it leaves (null: not in this batch)."""
+        """All waiting and arriving records, with the place at which each leaves (null: not in this batch)."""
         new = frame.select(KEY, VALUE, US, SCOPE, PLACE, F.lit(batch.number).cast("long").alias(_BATCH))
         waiting = self._stored(batch, frame).unionByName(new.withColumn("_is_new", F.lit(True)))
         due = waiting.withColumns({_DUE: F.col(US) + self._wait_us, _OWN_PLACE: F.col(PLACE)})
@@ -98,7 +98,7 @@ class Hold:
         before = F.coalesce(lookup_times(dict(batch.times_of(self.node))), F.lit(NEVER_US))
         placed = both.withColumns({"_first": first, "_any": any_first}).where(~F.col("_moves"))
         own = F.when(F.col("_is_new"), F.col(_OWN_PLACE))
-        # One that waits although it is due: since it came, the plan was changed to wait for a shorter time.
+        # A record may be waiting although it is due, if the plan was changed to a shorter wait since it came.
         leaves = F.when(F.col(_DUE) <= before, F.coalesce(own, "_any")).otherwise(
             F.when(own.isNull() | (F.col("_first") > own), F.col("_first")).otherwise(
                 F.when(F.col("_first").isNotNull(), own)
@@ -132,7 +132,7 @@ class Hold:
         return ReplaceWhere(self._as_rows(waiting.withColumnRenamed(_OWN_PLACE, PLACE)), "true")
 
     def _as_rows(self, frame: DataFrame) -> DataFrame:
-        # A wait may be longer than what is left of time.
+        # Capped, since a long wait may end after the last possible instant.
         deadline = F.least(F.col(US) + self._wait_us, F.lit(LAST_INSTANT_US))
         return frame.select(
             f"{KEY}.*",
@@ -152,7 +152,7 @@ class Hold:
 
 
 class HoldingOperator(StoringOperator[N]):
-    """An operator before which records may wait, whether or not its result is stored."""
+    """An operator whose input may wait, and whose result may be stored."""
 
     def __init__(self, node: N, store: Store | None, hold: Hold | None) -> None:
         super().__init__(node, store)
@@ -175,7 +175,7 @@ class HoldingOperator(StoringOperator[N]):
 
     def write(self, batch: Batch) -> None:
         super().write(batch)
-        # What the store took came out of the hold, so a replay must find that as it was until the store has it.
+        # After the store, which takes what leaves the hold: until it has landed, a replay must find the hold unchanged.
         for hold in self.holds:
             hold.write(batch)
 

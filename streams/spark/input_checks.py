@@ -38,7 +38,7 @@ from versioned.statistics import names_in
 
 _LOG: Final = logging.getLogger(__name__)
 _FLOATS_ALLOWED: Final = " For a floating-point number all the same say allow_float_keys in the source's contract."
-#: Characters that Delta allows in the name of no field, however deep.
+#: Characters that Delta allows in no field name, at any depth.
 _IN_NO_FIELD: Final = frozenset(" ,;{}()\n\t=")
 
 
@@ -49,18 +49,18 @@ def checked_rules(
     max_future_us: int,
     united: StructType,
 ) -> list[IntakeRule]:
-    """How each source node reads its topic, once the columns of all sources were found to do.
+    """The intake rules of the source nodes, after a check of the columns of all sources.
 
     Args:
-        plan: Its nodes in their order, which for sources breaks ties.
+        plan: The nodes in order; the order of sources breaks ties.
         sources: Topic -> source.
         order: How several sources are merged.
-        max_future_us: How far ahead of the batch clock a record may be, where its source says nothing else.
+        max_future_us: How far ahead of the batch clock a record may be, where its source does not say.
         united: The columns of the sources, a struct column per topic.
 
     Raises:
         SchemaError, ConfigurationError: as :func:`check_input`.
-        TopologyError: an expression names a field that no row has, or a key would be none.
+        TopologyError: an expression names a field that no row has, or a key has a type that cannot be one.
     """
     nodes, rules, shapes, read = list(plan), [], {}, {}
     for position, node in enumerate(sources_of(nodes)):
@@ -77,11 +77,11 @@ def checked_rules(
 
 
 def shape_read(columns: StructType, rule: IntakeRule) -> Shape:
-    """The fields of a source's values, with those of the structs in them.
+    """The fields of a source's values, with the fields of structs in them.
 
     Args:
-        columns: Those of the source.
-        rule: How the node reads it.
+        columns: The columns of the source.
+        rule: The intake rule of the node that reads it.
     """
     there = {name.lower() for name in columns.names}
     return {
@@ -91,7 +91,7 @@ def shape_read(columns: StructType, rule: IntakeRule) -> Shape:
 
 
 def types_read(columns: StructType, rule: IntakeRule) -> StructType:
-    """The types of a source's keys and values, as far as its columns are there; arguments as :func:`shape_read`."""
+    """The types of a source's keys and values, for columns that exist; arguments as :func:`shape_read`."""
     there = {name.lower() for name in columns.names}
     names = dict.fromkeys((*rule.node.key, *rule.values(columns.names)))
     return StructType([StructField(name, source_type(columns, rule, name)) for name in names if name.lower() in there])
@@ -102,15 +102,15 @@ def _shape_of(kind: DataType) -> Shape | None:
 
 
 def check_input(schema: StructType, rule: IntakeRule) -> None:
-    """Refuse a source whose columns can never do; column names are compared whatever their case.
+    """Refuse a source whose columns do not fit the plan or the contract; names are compared ignoring case.
 
     Args:
         schema: The columns of the source.
         rule: The node that reads it, and its contract.
 
     Raises:
-        SchemaError: columns are missing, extra (if the contract says so) or equal but for case; a type cannot be cast,
-            or be a key, an event time or an order.
+        SchemaError: columns are missing, extra (if the contract forbids that) or differ only by case; a type cannot be
+            cast, or cannot be a key, an event time or a sequence.
         ConfigurationError: a key or a value has a name that no table can have.
     """
     topic, names = rule.node.topic, schema.names
@@ -156,7 +156,7 @@ def _values(rule: IntakeRule, names: list[str]) -> tuple[str, ...]:
 
 
 def _passes(rule: IntakeRule, name: str) -> bool:
-    """A stream has no column ``deleted`` of the library's own beside it."""
+    """Whether a column may be called ``deleted``: a stream's may, since the library adds no such column to it."""
     return isinstance(rule.node, StreamSource) and name.lower() == DELETED
 
 
@@ -167,13 +167,14 @@ def _differ(topic: str, names: list[str]) -> None:
 
 
 def lacking(rule: IntakeRule, names: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """The columns that there are not, whatever their case.
+    """The missing columns, ignoring case.
 
-    Those that node and source name, those that the contract declares, and those that rules of quality are about.
+    In three lists: those that node and source name, those that the contract declares, and those that rules of quality
+    are about.
 
     Args:
         rule: The node that reads the source, and its contract.
-        names: The columns that there are.
+        names: The columns that exist.
     """
     there = {name.lower() for name in names}
     wanted = dict.fromkeys((*rule.node.key, *(rule.node.value or ()), *rule.reads))
@@ -259,7 +260,7 @@ def _check_roles(schema: StructType, rule: IntakeRule) -> None:
 
 
 def _check_order(schema: StructType, rule: IntakeRule) -> None:
-    """What tells scope and order is told apart as it is: a part of a number, or a text, would be lost in silence."""
+    """Refuse scope and sequence columns of types whose values would be changed silently, such as fractions or texts."""
     scope, order = rule.source.scope_column, rule.source.order_column
     if scope is not None and not isinstance(kind := source_type(schema, rule, scope), IntegralType):
         raise SchemaError(

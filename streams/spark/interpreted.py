@@ -1,9 +1,9 @@
 """Runs small batches interpreted: generating and compiling code for a few rows takes longer than processing them.
 
-Spark writes Java for most expressions and compiles it, anew wherever a number in it differs, as stream times do in each
-batch. Over millions of rows that pays; in a batch of a thousand it was a third of the time. Nor are they, and batches
-of some size, planned anew after each shuffle, which makes one job of a query into three. What is compiled is compiled
-whole, also what Delta does with the rows of its own log.
+Spark generates Java for most expressions and compiles it, again whenever a number in it differs, as stream times do in
+each batch. Over millions of rows that pays; in a batch of a thousand it was a third of the time. Small and medium
+batches also go without adaptive planning, which plans a query again after each shuffle and makes three jobs of one.
+Where code is compiled, it is compiled as whole stages, including Delta's work on the rows of its own log.
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ from versioned.table_details import detail_of
 from versioned.touched import MARKED_ROWS
 from versioned.written import TableState, of_detail
 
-#: Settings of a session: code for single expressions, but none for whole stages; and none at all.
+#: Session settings: code for single expressions, but not for whole stages (``LESS_CODE``), and no code at all.
 _WHOLE_STAGE: Final = "spark.sql.codegen.wholeStage"
 LESS_CODE: Final[Mapping[str, str]] = {_WHOLE_STAGE: "false"}
 NO_CODE: Final[Mapping[str, str]] = {**LESS_CODE, "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-#: Plans stay as they were made: of a thousand records a batch had 101 jobs instead of 180, and took 12 s instead of 15.
-#: Of 200,000 records one took 5.0 s instead of 6.1, of a million hardly less.
-#: A plan made once waits for what it sends to all tasks, five minutes unless told otherwise, however much work that is.
+#: No adaptive planning: a batch of a thousand records had 101 jobs instead of 180, and took 12 s instead of 15.
+#: One of 200,000 records took 5.0 s instead of 6.1; one of a million hardly less.
+#: A plan made once waits for its broadcasts, by default five minutes at most, which heavy work may exceed: no limit.
 PLANNED_ONCE: Final[Mapping[str, str]] = {"spark.sql.adaptive.enabled": "false", "spark.sql.broadcastTimeout": "-1"}
-#: The rows of Delta's log have 138 fields. Of rows with more than 100 Spark compiles no whole stages, unless told
-#: otherwise; then each task that puts a table's log together writes code anew for every field, 0.1 s of a core for a
-#: log of ten rows, five times a batch.
+#: The rows of Delta's log have 138 fields. By default Spark compiles no whole stages for rows of more than 100 fields;
+#: then each task that reads a table's log generates code for every field: 0.1 s of a core for a log of ten rows, five
+#: times a batch.
 LOG_FIELDS: Final = 200
 MOST_FIELDS: Final = "spark.sql.codegen.maxFields"
-#: A query of a table of a few files reads them all: to find those that it could leave out is a query of its own. Delta
-#: then refuses to read a table in which single rows can be marked as removed.
+#: No data skipping: a query of a table of a few files reads them all, since finding those to skip is a query of its
+#: own. With this setting Delta refuses to read tables with deletion vectors.
 ALL_FILES: Final[Mapping[str, str]] = {"spark.databricks.delta.stats.skipping": "false"}
-#: Up to so many partitions of a shuffle; of more, planning anew joins those that are nearly empty,
+#: The limits for planning once. With more shuffle partitions, adaptive planning merges those that are nearly empty;
 _FEW_PARTITIONS: Final = 8
-#: and up to so many records; of more, it splits partitions that are much larger than others.
+#: with more records, it splits partitions that are much larger than others.
 PLANNED_ONCE_RECORDS: Final = 250_000
-#: A batch is small up to so many records: with 1,200 it took 13 s instead of 18, with 14,000 minutes instead of half a
-#: one, since interpreted expressions look up settings again and again,
+#: The limits of a small batch. Interpreted, one with 1,200 records took 13 s instead of 18, but one with 14,000 minutes
+#: instead of half a minute, since interpreted expressions look up settings again and again.
 FEW_RECORDS: Final = 1_500
-#: and up to so many bytes in the tables of the application that it may have to read: one record that closes 200,000
-#: windows, of 15 MB, took 11 s interpreted instead of 4.
+#: In bytes, of the application's tables that it may have to read: one record that closes 200,000 windows, of 15 MB,
+#: took 11 s interpreted instead of 4.
 SMALL_TABLES: Final = 4 * 2**20
-#: The first batch of a query mostly meets a new JVM, for which the code of whole stages is the most work: with 4,000
-#: records it took 63 s without instead of 104 s (on a busy machine); later batches took the same with and without.
+#: Up to this many records, the first batch of a query compiles no whole stages, which take a new JVM the longest: one
+#: of 4,000 records took 63 s instead of 104 s (on a busy machine). Later batches took the same with and without.
 FIRST_RECORDS: Final = 20_000
-#: After so many batches, or records, the tables are measured again.
+#: The tables are measured again after this many batches, or records.
 _MEASURED_EVERY: Final = 100
 _MEASURED_AFTER: Final = 100_000
-#: What must be a setting of this Spark before any of them is changed, and all that are.
+#: The settings that this Spark must know before any is changed; and all that may be changed.
 _NEEDED: Final = (*NO_CODE, *PLANNED_ONCE)
 _ALL: Final = (*_NEEDED, *ALL_FILES, MOST_FIELDS)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The tables that a batch may have to read, as they were found.
+    """The size and kind of the tables that a batch may have to read.
 
     Args:
-        size_bytes: How large their newest versions are together; those that are not there yet count nothing.
-        all_are_there: Whether each of them has been made.
-        all_are_plain: Whether there are some, and neither in them nor in others Delta may mark single rows as removed.
+        size_bytes: The total size of their newest versions; missing tables count 0.
+        all_are_there: Whether all of them exist.
+        all_are_plain: Whether there are any, and neither they nor the others beside them may have deletion vectors.
     """
 
     size_bytes: int
@@ -76,13 +76,13 @@ class Measured:
 
 
 class Interpretation:
-    """Chooses for each batch of a query whether its session compiles.
+    """Decides for each batch of a query whether Spark compiles code.
 
     Args:
         tables: The tables that a batch may have to read.
-        measured: As they are before the first batch; measured then if not given.
-        others: Tables that are read beside them: by guards, and by what sends a changelog on.
-        reads_more: Whether tables of which nothing is known may be read too, by functions of a user.
+        measured: Their state before the first batch; measured then if not given.
+        others: Tables that are read beside them: by guards, and to send a changelog to Kafka.
+        reads_more: Whether the user's functions may read tables that are not known here.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class Interpretation:
         self._batches = 0
         #: Batches and records since the tables were measured.
         self._since = (0, 0)
-        #: What the session had before, of the settings that were changed.
+        #: The session's former values of the settings that were changed.
         self._former: dict[str, str | None] = {}
         self._in_force: Mapping[str, str] = {}
 
     def choose(self, session: SparkSession, records: int) -> bool:
-        """Set the batch's own session.
+        """Change the settings of the batch's session to suit the batch.
 
         Args:
-            session: The session of the batch, which no one else uses.
+            session: The session of the batch, which nobody else uses.
             records: How many records came.
 
         Returns:
@@ -137,7 +137,7 @@ class Interpretation:
             self._measured = measure(session, self._tables, self._others)
             batches = taken = 0
         if self._batches == 0 and not self._measured.all_are_there:
-            batches = _MEASURED_EVERY  # It makes those that are missing.
+            batches = _MEASURED_EVERY  # Measure again after this batch, which makes the missing ones.
         self._since = (batches + 1, taken + records)
         return self._measured
 
@@ -150,7 +150,7 @@ class Interpretation:
 
 
 def measure(session: SparkSession, tables: Sequence[TableRef], others: Sequence[TableRef] = ()) -> Measured:
-    """Look at the newest versions of tables, and of others that are read beside them."""
+    """Measure the newest versions of tables, and of others that are read beside them."""
     found: dict[TableRef, TableState] = {}
 
     def look(target: TableRef) -> None:
@@ -161,7 +161,7 @@ def measure(session: SparkSession, tables: Sequence[TableRef], others: Sequence[
 
 
 def measured(states: Iterable[TableState], others: Iterable[TableState] = ()) -> Measured:
-    """Tables of which something is known already, and others that are read beside them.
+    """The same from known states of the tables, and of others that are read beside them.
 
     >>> measured([TableState(size_bytes=7), TableState(exists=False)])
     Measured(size_bytes=7, all_are_there=False, all_are_plain=True)

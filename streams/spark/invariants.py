@@ -1,8 +1,8 @@
 """The invariants of stored tables, as data: a name, a sentence and an expectation that a row satisfies or breaks.
 
 The same list is checked in two ways: by Great Expectations over whole tables (``versioned validate``), and by
-``streams.spark.row_rules`` in one aggregate after a batch (``guards``). Rules about neighbouring rows are first put
-into columns (:func:`with_facts`), so that each rule concerns one row, or equal rows.
+``streams.spark.row_rules`` in one aggregate after a batch (``guards``). What a rule needs of neighbouring rows is put
+into columns first (:func:`with_facts`), so that each rule is about a single row or about equal rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from versioned import spark_functions as F
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED
 
-#: Columns that :func:`with_facts` adds. No column of a user is called so: those begin with a letter.
+#: Columns that :func:`with_facts` adds. They cannot clash with a user's columns, which begin with a letter.
 NEXT_START, IS_OPEN, HAS_VALUES, STREAM_TIME = "_next_valid_from", "_is_open", "_has_values", "_stream_time"
 DUE_AT, NEXT_CLOCK, UNBALANCED, CODE = "_due_at", "_next_clock", "_unbalanced_nodes", "_reason_code"
 
@@ -32,7 +32,7 @@ _CODES: Final = tuple(sorted(code for code in vars(reasons).values() if isinstan
 
 @dataclass(frozen=True)
 class Invariant:
-    """Something that always holds: ``expectation`` and ``arguments`` as Great Expectations names them."""
+    """A rule that always holds; ``expectation`` and ``arguments`` are named as in Great Expectations."""
 
     name: str
     said: str
@@ -42,14 +42,14 @@ class Invariant:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a table's rows are compared with: stream time per scope and the batch clock, both in microseconds."""
+    """What a table's rows are compared with: stream time per scope, and the batch clock, in microseconds."""
 
     stream_times: Mapping[int, int] = field(default_factory=dict)
     clock_us: int | None = None
 
 
 def invariants_of(table: StoredTable) -> tuple[Invariant, ...]:
-    """Everything that holds in a table of this kind; nothing is known of ``other`` ones."""
+    """The invariants of a table, by its kind; none for kind ``other``."""
     made = {
         "versions": _versions,
         "windows": _windows,
@@ -66,19 +66,19 @@ def invariants_of(table: StoredTable) -> tuple[Invariant, ...]:
 
 
 def unique(name: str, said: str, columns: Sequence[str]) -> Invariant:
-    """The invariant that no two rows agree in some columns."""
+    """The invariant that no two rows have the same values in all of some columns."""
     if len(columns) == 1:
         return Invariant(name, said, UNIQUE_COLUMN, {"column": columns[0]})
     return Invariant(name, said, UNIQUE, {"column_list": list(columns)})
 
 
 def with_facts(rows: DataFrame, table: StoredTable, facts: Facts) -> DataFrame:
-    """Rows of a table with the columns that its invariants speak of.
+    """Rows of a table with the additional columns that its invariants use.
 
     Args:
-        rows: All its rows, or those of whole keys.
-        table: What it is.
-        facts: Stream times and clock, taken before the rows were; what is not known is not compared.
+        rows: All rows, or all those of some keys.
+        table: The table.
+        facts: Stream times and clock, read before the rows; rows are not compared with unknown ones.
     """
     if table.kind == "versions":
         return _with_neighbours(rows, table, facts)
@@ -87,16 +87,16 @@ def with_facts(rows: DataFrame, table: StoredTable, facts: Facts) -> DataFrame:
     if table.kind == "waiting":
         return rows.withColumn(DUE_AT, _stream_time(facts))
     if table.kind == "join":
-        # Only whether they are there matters; text can be shown.
+        # As text, which can be shown: only whether they are null matters.
         return rows.withColumns({side: F.to_json(side) for side in ("left", "right")})
     if table.kind == "buffer":
-        # By the wall clock a row's time is that of its arrival; it is due by the clock of the newest batch.
+        # A row that waits by the wall clock counts from its arrival, and is due by the clock of the newest batch.
         by_clock = F.col("_firstTime") == F.col("arrivedAt")
         return rows.withColumn(DUE_AT, F.when(by_clock, _instant(facts.clock_us)).otherwise(_stream_time(facts)))
     if table.kind == "ledger":
         return _with_balance(rows)
     if table.kind == "rejects":
-        # A user's own rule stands behind the code.
+        # The reason of a user's own rule is the code followed by its name.
         return rows.withColumn(CODE, F.split("reason", ":").getItem(0))
     return rows
 
@@ -109,7 +109,7 @@ def _with_neighbours(rows: DataFrame, table: StoredTable, facts: Facts) -> DataF
     has_values = F.lit(False)
     for name in spec.values:
         has_values = has_values | F.col(quote(name)).isNotNull()
-    # The rows of a versioned table know no scope: none is newer than the newest stream time of all.
+    # Rows of a versioned table have no scope: none may be newer than the newest stream time of all scopes.
     newest = max(facts.stream_times.values(), default=None)
     return rows.withColumns(
         {

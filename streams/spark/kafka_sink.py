@@ -33,7 +33,7 @@ BATCH: Final = "versioned-batch"
 NTH: Final = "versioned-nth"
 #: Header with the event time in microseconds since 1970: a tombstone has no value to hold it.
 TS: Final = "versioned-ts"
-#: What a sink adds to each row of its own, beside ``ts``.
+#: The columns that a sink adds to each row, besides ``ts``.
 OWN: Final = ("_batch_id", SCOPE, "_seq")
 _DELETED: Final = "deleted"
 _JSON: Final = {"ignoreNullFields": "false", **JSON_INSTANTS}
@@ -130,7 +130,7 @@ class KafkaSink:
         if of_table:
             value = F.when(~F.col(_DELETED), value)
         elif told:
-            # A stream has no column that says so: its null value is a row of nulls.
+            # A stream has no such column: its null value is a row of nulls.
             value = F.when(reduce(Column.__or__, told), value)
         ids = {SINK: F.lit(sink), BATCH: F.col("_batch_id"), NTH: F.row_number().over(ordered), TS: F.unix_micros("ts")}
         headers = F.array(*(_header(name, told) for name, told in ids.items()))

@@ -1,6 +1,6 @@
 """Kafka as a source: key and value decoded into typed columns, partitions as scopes, offsets as the sequence.
 
-Records that cannot be decoded neither stop the batch nor are silently dropped: their text goes into the column
+A record that cannot be decoded does not stop the query, and is never dropped silently: its text goes into the column
 :data:`~streams.spark.reader_options.MALFORMED`, and the record into the rejects table.
 """
 
@@ -38,7 +38,7 @@ _OWN: Final = ("partition", "offset", MALFORMED)
 _UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _KEY, _VALUE, _CORRUPT = "_decoded_key", "_decoded_value", "_corrupt"
 _OBJECT: Final = r"^\s*\{"
-#: What a number is in JSON, as a whole text.
+#: Matches a text that is a number in JSON.
 _NUMBER: Final = r"^-?[0-9][0-9.eE+-]*$"
 
 
@@ -104,11 +104,11 @@ def kafka_source(servers: str, topic: str, said: KafkaFormat, options: Mapping[s
 
 
 def decoded(frame: DataFrame, said: KafkaFormat) -> DataFrame:
-    """Kafka's columns as typed columns; see :func:`kafka_source`.
+    """Kafka's columns decoded into typed columns; see :func:`kafka_source`.
 
     Raises:
-        SchemaError: a field has a name that the result needs for itself; a key of plain text has not one field; the
-            event time is neither a timestamp nor a whole number with its unit.
+        SchemaError: a field has the name of one of the source's own columns; a key of plain text does not have exactly
+            one field; the event time is neither a timestamp nor a whole number with its unit.
     """
     key = F.lit(None) if said.key is None else _key(frame, said.key, said.key_format)
     read = frame.withColumns({_VALUE: _json("value", said.value), _KEY: key})
@@ -139,8 +139,8 @@ def columns_decoded(said: KafkaFormat, key: StructType | None, value: StructType
 
     Args:
         said: How the records are read.
-        key: The fields that its DDL of the key names; None = the key is not read.
-        value: Those that its DDL of the value names.
+        key: The fields in its DDL of the key; None = the key is not read.
+        value: The fields in its DDL of the value.
 
     Raises:
         SchemaError: as :func:`decoded`.
@@ -153,7 +153,7 @@ def columns_decoded(said: KafkaFormat, key: StructType | None, value: StructType
     if key is not None:
         if said.key_format == "text":
             _one_field(key, str(said.key))
-        # A field that both have stands where the key has it.
+        # A field that both have is the key's, and keeps its position there.
         keys = {field.name: field.dataType for field in key.fields}
         fields = keys | {name: kind for name, kind in fields.items() if name not in keys}
     _check(said, list(fields))
@@ -170,7 +170,7 @@ def _json(column: str, ddl: str) -> Column:
     """A JSON object as a struct, with ``_corrupt`` where some field does not fit."""
     schema = f"{ddl}, {_CORRUPT} STRING"
     text = F.col(column).cast("string")
-    # Of an array Spark would take the first object, and of anything else nothing.
+    # Only objects: of an array Spark would take the first object, and of anything else nothing.
     options = {"columnNameOfCorruptRecord": _CORRUPT, **WHOLE_TEXTS, **DAYS_IN_JSON}
     return F.from_json(F.when(text.rlike(_OBJECT), text), schema, options)
 
@@ -193,15 +193,15 @@ def _one_field(key: DataType, ddl: str) -> StructField:
 
 
 def _is_bad(decoded: str, column: str) -> Column:
-    # Of bytes that are no text Spark makes other ones, by which two keys would be one.
+    # Spark replaces bytes that are no valid text, so that two different keys could become the same.
     is_text = F.is_valid_utf8(F.col(column).cast("string"))
     return F.col(decoded).isNull() | F.col(decoded).getField(_CORRUPT).isNotNull() | ~is_text
 
 
 def _misleads(column: str, instant: str | None, fields: Sequence[StructField]) -> Column:
-    """Whether a text has more in it than the one JSON object that Spark takes, or other things where a time belongs.
+    """Whether Spark would misread a JSON text: it has more than one object, or something else where a time belongs.
 
-    That is a number where the event time does, or a time without its day.
+    The latter is a time without its day or, as the event time, a number.
     """
     text = F.col(column).cast("string")
     objects = F.from_json(F.concat(F.lit("["), text, F.lit("]")), "array<struct<>>", dict(WHOLE_TEXTS))
@@ -211,7 +211,7 @@ def _misleads(column: str, instant: str | None, fields: Sequence[StructField]) -
         return is_more
     written = F.from_json(text, ", ".join(f"{quote(name)} STRING" for name in times), dict(WHOLE_TEXTS))
     for name in times:
-        # Of the one Spark makes an instant of today, of the other seconds.
+        # Spark takes a time without its day for one of today, and a number for seconds.
         wrong = f"^{TIME_ALONE}|{_NUMBER}" if name == instant else f"^{TIME_ALONE}"
         is_more = is_more | F.coalesce(written.getField(name).rlike(wrong), F.lit(False))
     return is_more

@@ -1,7 +1,7 @@
 """Folds groups of records one by one, in Python over Arrow, for rules that are sequential by nature.
 
-User-written reducers, merging sessions and bounded buffers cannot be computed set-wise. Here one Python function
-receives each group's state and records in order of place, as a stream: a group never needs to fit in memory at once.
+User-written reducers, merging sessions and bounded buffers cannot be computed set-wise. Here a Python function gets
+each group's states and records as a stream, in order of place: a group never needs to fit in memory at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from versioned import spark_functions as F
 from versioned.errors import ConfigurationError, RecordError
 from versioned.sql_types import is_collated, kinds_in, nullable
 
-#: The columns of what a fold tells: what it is (``out``, ``state`` or ``count``), and the row or the number.
+#: The columns of a fold's output: its kind (``out``, ``state`` or ``count``), and the row or the number.
 TOLD: Final = "_told"
 OUT: Final = "_out"
 EVENT: Final = "_event"
@@ -36,32 +36,32 @@ COUNT: Final = "n"
 _GROUP: Final = "_group"
 _ROWS_AT_ONCE: Final = 4_096
 _CHUNK_ROWS: Final = 100_000
-#: As many scopes and places as fit into a long together (microseconds until the year 2112); other scopes go first,
+#: The scopes and places that fit into one long together (microseconds until the year 2112); other scopes sort first,
 #: later places last.
 _ROUGH_SCOPES: Final = 2**11
 _ROUGH_PLACES: Final = 2**52
-#: The settings by which Arrow's types of a schema may differ.
+#: The settings on which the Arrow types of a schema depend.
 _OF_ARROW: Final = ("spark.sql.session.timeZone", "spark.sql.execution.arrow.useLargeVarTypes")
-#: Schemas in Arrow, by all that tells them; how many are kept. No session is, of which each batch has another object.
+#: Arrow schemas by all that determines them, and how many are cached. Not by session: each batch has another object.
 _ARROW: Final[dict[tuple[object, ...], pa.Schema]] = {}
 _ARROW_KEPT: Final = 256
 
-#: What a fold tells: ("out", row), ("state", row), ("count", (what, n)), or ("sum", (what, n)), which its task adds up.
+#: A fold's output: ("out", row), ("state", row), ("count", (what, n)), or ("sum", (what, n)), which its task adds up.
 Told = tuple[str, Any]
 PlainRow = dict[str, Any]
 
 
 class Fold(Protocol):
-    """Takes one group's states and, in order of place, its events; both are plain rows."""
+    """A function of one group's states and, in order of place, its events; both are plain rows."""
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]: ...
 
 
 @runtime_checkable
 class ColumnFold(Protocol):
-    """A fold on columns: takes one group's rows in chunks, in order, states first, and tells in the schema given.
+    """A fold on columns: takes one group's rows in chunks, in order, states first; its output has the given schema.
 
-    Each chunk has the columns ``_event`` and ``_state``, of which one is null in each row.
+    Each chunk has the columns ``_event`` and ``_state``, one of which is null in each row.
     """
 
     def fold_chunks(
@@ -82,19 +82,19 @@ def fold_groups(
     """Run a fold over each group.
 
     Args:
-        events: The columns ``by``, ``_scope`` and ``_place``, which order the group's rows, and the event's own.
-        states: The columns ``by`` and the state's own; None if there are none.
-        by: Names of the columns that make a group.
+        events: The columns ``by``, ``_scope`` and ``_place``, which order a group's rows, and the events' own.
+        states: The columns ``by`` and the states' own; None if there are none.
+        by: The columns that define a group.
         fold: Called once per group in a worker, so it must be picklable; row by row, or on columns.
-        out: The type of the rows that it tells as ``out``.
-        state: The type of the rows that it tells as ``state``.
-        node: Whose results they are; told where one does not fit its type.
+        out: The type of its ``out`` rows.
+        state: The type of its ``state`` rows.
+        node: The node whose results they are, for errors.
 
     Returns:
-        ``_told``, ``_out``, ``_state``, ``what``, ``n``.
+        The fold's output: ``_told``, ``_out``, ``_state``, ``what``, ``n``.
 
     Raises:
-        ConfigurationError: the key has a text of a collation, which Python would not compare as Spark does.
+        ConfigurationError: the key has a text with a collation, which Python would not compare as Spark does.
     """
     _refuse_collations(events, {KEY, *by})
     schema = _schema(out, state)
@@ -111,13 +111,14 @@ def fold_groups(
 
 
 def _rough_order(by: list[str]) -> Column:
-    """A long that goes before the group in the order of rows: Spark compares long by long, and structs only if equal.
+    """A long to sort rows by before the group itself: Spark compares longs quickly, and structs only if they are equal.
 
-    It never parts the rows of a group. Of scopes it tells the place as well, which begins with an instant or an offset.
+    All rows of a group stay together. If groups are scopes, it includes the place, which begins with an instant or an
+    offset.
     """
     if by != [SCOPE]:
         return F.xxhash64(_GROUP)
-    # A row that waits has no place, and goes first.
+    # A state has no place, and sorts first.
     first = F.coalesce(F.element_at(PLACE, 1), F.lit(0))
     place = F.greatest(F.least(first, F.lit(_ROUGH_PLACES - 1)), F.lit(0))
     is_told = F.col(f"{_GROUP}.{SCOPE}").between(0, _ROUGH_SCOPES - 1)
@@ -143,12 +144,12 @@ def _compares_by_bytes(kind: DataType) -> bool:
 
 
 def told_rows(told: DataFrame, kind: str, column: str) -> DataFrame:
-    """The rows of one kind that a fold told."""
+    """The rows of one kind in a fold's output."""
     return told.where(F.col(TOLD) == kind).select(f"{column}.*")
 
 
 def told_counts(told: DataFrame) -> DataFrame:
-    """The counts that a fold told, summed."""
+    """The counts in a fold's output, summed by name."""
     return told.where(F.col(TOLD) == "count").groupBy(WHAT).agg(F.sum(COUNT).alias(COUNT))
 
 
@@ -174,7 +175,7 @@ def _arrow_schema(session: SparkSession, schema: StructType) -> pa.Schema:
     asked = (schema.json(), is_remote(), *(session.conf.get(name, None) for name in _OF_ARROW))
     known = _ARROW.get(asked)
     if known is None:
-        # The public way to Arrow types; an empty local relation needs no job, but a plan.
+        # The public way to get Arrow types. An empty local relation needs no job, but still a plan, so it is cached.
         known = session.createDataFrame([], schema).toArrow().schema
         if len(_ARROW) >= _ARROW_KEPT:
             _ARROW.clear()
@@ -206,7 +207,7 @@ def _runner(
 
 
 def _told_by(node: str | None, told: Iterable[Told]) -> Iterator[Told]:
-    """What a fold tells; its errors tell the node's name."""
+    """A fold's output; errors raised in it name the node."""
     with nullcontext() if node is None else told_with(node):
         yield from told
 
@@ -233,7 +234,7 @@ def _column_runner(
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[tuple[PlainRow, pa.RecordBatch]]:
-    """A batch cut where the group changes: a group's rows lie together."""
+    """A batch split where the group changes; a group's rows are adjacent."""
     groups, rows = batch.column(_GROUP), batch.select([EVENT, STATE])
     start = 0
     while start < len(rows):
@@ -250,7 +251,7 @@ def _group(groups: pa.Array, at: int) -> PlainRow:
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Several batches at a time: what is done once per chunk is worth it."""
+    """Batches combined into larger chunks, because each chunk has a fixed cost."""
     ready: list[pa.RecordBatch] = []
     for batch in batches:
         ready.append(batch)
@@ -262,7 +263,7 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _states_and_events(members: Iterator[PlainRow]) -> tuple[Iterator[PlainRow], Iterator[PlainRow]]:
-    """Split a group's rows, states first; a fold must take all states before the first event."""
+    """A group's states and its events; all states must be consumed before the first event."""
     first_event: list[PlainRow] = []
 
     def states() -> Iterator[PlainRow]:
@@ -272,12 +273,12 @@ def _states_and_events(members: Iterator[PlainRow]) -> tuple[Iterator[PlainRow],
                 return
             yield row[STATE]
 
-    # The chain looks into the list only when it is read, after the states.
+    # The chain reads the list only after the states are consumed.
     return states(), (row[EVENT] for row in chain(first_event, members))
 
 
 def _teller(schema: pa.Schema) -> Callable[[str, Any], PlainRow]:
-    """What makes a row of what a fold tells."""
+    """The function that makes a row of the output from what a fold yields."""
     rows = {
         kind: (column, told_as(schema.field(column).type)) for kind, column in _ROWS.items() if column in schema.names
     }

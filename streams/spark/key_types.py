@@ -19,10 +19,10 @@ _WIDER: Final[tuple[type[DataType], ...]] = (ByteType, ShortType, IntegerType, L
 
 
 def key_as(frame: DataFrame, kind: DataType, name: str = KEY) -> Column:
-    """The key of a frame's rows as one of another side: no two keys become one, whichever side's type is taken.
+    """The key of a frame's rows in the type of another side's keys; different keys stay different.
 
-    A part that the other type does not hold becomes null, which is equal to no key there: one large number on a side
-    of wider numbers must not end the application, and the text "01" is not the number 1.
+    A part that does not fit the other type becomes null, which equals no key there: a large number on a side of wider
+    numbers must not end the application, and the text "01" is not the number 1.
 
     Args:
         frame: The rows.
@@ -42,10 +42,10 @@ def key_as(frame: DataFrame, kind: DataType, name: str = KEY) -> Column:
 
 
 def with_keys_as(frame: DataFrame, keys: Sequence[str], other: DataFrame, other_keys: Sequence[str]) -> DataFrame:
-    """Rows with their key columns as those of another side, by the rule of :func:`key_as`; without keys it cannot have.
+    """Rows with key columns in the types of another side's, as :func:`key_as`; without rows whose keys do not fit.
 
     Args:
-        frame: The rows; they are given back as they are where the types are the same.
+        frame: The rows; returned unchanged if the types are the same.
         keys: Their key columns.
         other: The other side.
         other_keys: Its key columns, in the same order.
@@ -64,7 +64,7 @@ def with_keys_as(frame: DataFrame, keys: Sequence[str], other: DataFrame, other_
 
 
 def without_order(key: object, kind: DataType) -> str:
-    """Why a key of a type with maps or variants in it is none, and what to do."""
+    """The error message for a key whose type contains maps or variants."""
     return (
         f"A key {key!r:.80} would be {kind.simpleString()}, and maps and variants have no exact equality. Take "
         'one of their values, such as value.tags["size"], or cast it to a string.'
@@ -72,10 +72,10 @@ def without_order(key: object, kind: DataType) -> str:
 
 
 def check_matched(names: Sequence[str], others: Sequence[str]) -> None:
-    """Refuse two keys that cannot be the same by position: what the plan alone did not tell.
+    """Refuse keys that cannot be matched by position, where the plan alone did not show it.
 
     Raises:
-        ConfigurationError: one has more fields, or both have the same fields in another order.
+        ConfigurationError: one key has more fields, or both have the same fields in another order.
 
     >>> check_matched(["origin"], ["airport"])
     """
@@ -85,7 +85,7 @@ def check_matched(names: Sequence[str], others: Sequence[str]) -> None:
 
 
 def check_outer_keys(node: str, left: DataType, right: DataType) -> None:
-    """Refuse an outer join whose results could not have all keys of its right side.
+    """Refuse an outer join whose results could not represent all keys of its right side.
 
     Args:
         node: The join, whose results have keys of the left side's type.
@@ -93,7 +93,7 @@ def check_outer_keys(node: str, left: DataType, right: DataType) -> None:
         right: The type of the right side's keys.
 
     Raises:
-        ConfigurationError: some keys of the right side's type are none of the left one's.
+        ConfigurationError: some keys of the right side's type do not fit the left side's.
     """
     assert isinstance(left, StructType)
     assert isinstance(right, StructType)

@@ -1,9 +1,10 @@
 """Unwindowed aggregates on Spark: of streams (values are only added) and of tables (old values are subtracted).
 
-State: one row per group: the key, ``ts``, the result, and what is needed to continue (sum and number, or the bag of
-values for ``min`` and ``max``). ``count``, ``sum`` and ``avg`` are running sums of signed contributions, in one window
-by group; so are ``min`` and ``max`` of streams. What a sum loses and what it gains are separate rows, added in turn: a
-difference of the two would not keep every digit. User code, and ``min`` and ``max`` of tables, are folded.
+State: one row per group: the key, ``ts``, the result, and what is needed beside it to go on (sum and number, or the
+bag of values of ``min`` and ``max``). ``count``, ``sum`` and ``avg`` are running sums of signed contributions, in one
+window by group; ``min`` and ``max`` of streams likewise. A value taken from a sum and a value added to it are separate
+rows, added one after the other: their difference would not keep every digit. User code, and ``min`` and ``max`` of
+tables, are folded.
 """
 
 from __future__ import annotations
@@ -58,17 +59,17 @@ from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 
 _PLUS, _MINUS = "_plus", "_minus"
-#: As many digits as Spark's minus keeps, and those of two numbers all of whose digits their sum has.
+#: The digits that Spark's minus keeps, and the digits of two numbers up to which their sum is exact.
 _NEGATED_DIGITS: Final = 34
 _ADDED_DIGITS: Final = 37
 _IS_NEW: Final = "_new"
-#: Whether an event gives a group its first aggregate if it has none; whether there is a result at the event.
+#: Columns: whether an event starts an aggregate if its group has none; whether the group has a result at the event.
 _BEGINS, _HAS = "_begins", "_has"
-#: 0 = what is taken away at an event, 1 = what is added then, and what its result is told by.
+#: Column: 0 = the row takes a value away at an event; 1 = it adds one, and has the event's result.
 _STEP: Final = "_step"
-#: What an event contributes to a group that has no aggregate yet.
+#: Columns: the contributions of an event to a group that has no aggregate yet.
 _FIRST: Final = {NUMBER: "_first_number", SUM: "_first_sum"}
-#: What a group has of all events that are not put aside.
+#: Columns: the running parts of a group, without events that are put aside.
 _KEPT: Final = {NUMBER: "_kept_number", SUM: "_kept_sum"}
 
 
@@ -104,12 +105,12 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         told_of = self._folded if self.is_sequential else self._running
         results = told_of(batch, events, kind, few)
         kept = batch.cut(results) if not flow.is_empty else results
-        # A table's change may be one of two groups.
+        # A change of a table may affect two groups.
         most = None if flow.most is None else flow.most * (2 if self._of_table else 1)
         told = Flow(kept, {} if flow.is_empty else None, most=most)
         if self.store is None:
             return self._state.put(batch, told).map(lambda frame: frame.select(*map(F.col, CHANGE)))
-        # The store itself counts what it refuses.
+        # The store gets all results, since it counts those that it refuses.
         self._state.put(batch, told.map(lambda frame: frame.where(~F.col(ASIDE))))
         return self.stored(batch, told.map(lambda frame: frame.select(*map(F.col, CHANGE))))
 
@@ -124,22 +125,22 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
 
     @property
     def is_sequential(self) -> bool:
-        """Whether groups are folded one record after the other."""
+        """Whether groups are folded record by record, not computed set-wise."""
         kind = self.node.aggregation.kind
         return kind in USER_CODE or (self._of_table and kind in ("min", "max"))
 
     @property
     def _unit_us(self) -> int | None:
-        """In which steps the versioned store tells instants; None if there is none."""
+        """The time resolution of the versioned store in microseconds; None without one."""
         said = self.node.materialized
         return said.time_resolution.value if said is not None and isinstance(self.store, HistoryStore) else None
 
     def _with_horizon(self, batch: Batch, events: DataFrame, few: bool) -> DataFrame:
-        """Add the ts before which the versioned store, if there is one, refuses a result at its place; else null.
+        """Add the ts before which the versioned store refuses a result at its place; null without such a store.
 
-        Its stream time goes with the events': no result is older than its event, and what it has of older events
-        moved stream time before. Where a group may end, by user code or as a value is taken from none, also when the
-        store's latest version of it began, which may be a tombstone.
+        The store's stream time follows the events': no result is older than its event, and where it has the ts of an
+        earlier one, that has advanced stream time already. If a group may end (by user code, or when a value is taken
+        from a group without an aggregate), also add the start of the store's latest version of it, maybe a tombstone.
         """
         none = F.lit(None).cast("long")
         if not isinstance(self.store, HistoryStore):
@@ -153,7 +154,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         return events.join(of_keys(last, events, few=few), KEY, "left")
 
     def _values(self, frame: DataFrame) -> DataFrame:
-        """The rows that are aggregated, for their types."""
+        """The keys and values that are aggregated, used for their types only."""
         mapper = self.node.group_value if isinstance(self.node, TableAggregate) else None
         if mapper is None:
             return frame.select(KEY, VALUE)
@@ -172,7 +173,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         return usable.select(KEY, F.col(VALUE).alias(_PLUS), _MINUS, US, SCOPE, PLACE)
 
     def _of_changes(self, frame: DataFrame) -> DataFrame:
-        """A table's changes under their groups; one that moves from a group to another is two, the old group first."""
+        """A table's changes under their groups; a move between groups makes two events, that of the old group first."""
         taken = frame.where(F.col(LATEST))
         parts = self._grouped(self._grouped(taken, OLD, "_from", _MINUS), VALUE, "_to", _PLUS)
         stays = F.coalesce(F.col("_from") == F.col("_to"), F.lit(False))
@@ -186,7 +187,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         return events if self.node.group_key is None else self.rescoped(events)
 
     def _grouped(self, frame: DataFrame, name: str, group: str, part: str) -> DataFrame:
-        """Add the group of the value in the column ``name``, and what it contributes; both null if either is."""
+        """Add the group of the value in the column ``name``, and its contribution; both null if either is null."""
         assert isinstance(self.node, TableAggregate)
         value, mapper = F.col(name), self.node.group_value
         if self.node.group_key is None:
@@ -199,7 +200,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         return keyed.withColumn(group, F.when(F.col(part).isNotNull(), F.col(group)))
 
     def _running(self, batch: Batch, events: DataFrame, kind: StructType, few: bool) -> DataFrame:
-        """Set-wise: each event's result out of all contributions to its group before it."""
+        """The results of events, set-wise: each from all contributions to its group up to the event."""
         events = self._in_steps(events)
         parts = self._contributions(events)
         flags = {_BEGINS: F.col(_PLUS).isNotNull(), _IS_NEW: F.lit(True)}
@@ -215,7 +216,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         merge = {"min": F.min, "max": F.max}.get(self.node.aggregation.kind, F.sum)
         merges = {n: m for n, m in {NUMBER: F.sum, SUM: merge}.items() if n in parts}
         if self._unit_us is None:
-            # Nothing is refused: no sum waits for its result's time.
+            # No store refuses anything, so sums do not depend on the ts of results.
             if self._of_table:
                 both = _with_begun(both, by_group, F.coalesce(_BEGINS, F.lit(True)), F.lit(True))
             else:
@@ -233,9 +234,9 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         return told.select(*map(F.col, CHANGE), *_kept_beside(self.node), ASIDE)
 
     def _with_aside(self, kept: DataFrame, by_group: WindowSpec, names: list[str]) -> DataFrame:
-        """Running parts: at an event that is put aside, of all that are not and of itself.
+        """Running parts; at an event that is put aside, those without other such events but with its own contribution.
 
-        That is the result which the store refuses, or has below its latest; later ones have nothing of it.
+        That gives the result which the store refuses, or has below its latest; later results do not include it.
         """
         chosen = {"min": F.least, "max": F.greatest}.get(self.node.aggregation.kind)
         running: dict[str, Column] = {}
@@ -246,7 +247,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             else:
                 kind = kept.schema[_KEPT[name]].dataType
                 nothing = F.lit(0).cast(kind)
-                # What the event takes away is in the row before.
+                # The value that the event takes away is in the previous row.
                 loss = F.when(F.lag(_STEP).over(by_group) == 0, F.lag(name).over(by_group))
                 without = _added(F.coalesce(so_far, nothing), F.coalesce(loss, nothing), kind)
                 with_own = _added(without, own, kind)
@@ -254,7 +255,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         return kept.withColumns(running)
 
     def _in_steps(self, events: DataFrame) -> DataFrame:
-        """The events with ``_step``; of sums of tables those that take a value away are two rows."""
+        """The events with ``_step``; for sums of tables, an event that takes a value away becomes two rows."""
         if not self._of_table or self.node.aggregation.kind not in ("sum", "avg"):
             return events.withColumn(_STEP, F.lit(1))
         takes = F.col(_MINUS).isNotNull()
@@ -263,16 +264,16 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         return each.withColumns({_PLUS: F.when(adds, F.col(_PLUS)), _MINUS: F.when(~adds, F.col(_MINUS))})
 
     def _contributions(self, events: DataFrame) -> dict[str, Column]:
-        """What each event adds to the number and to the sum (of ``min`` and ``max``: its value).
+        """What each event adds to the number and to the sum (for ``min`` and ``max``: its value).
 
-        Of a table's, and of a versioned store's, also what it adds to a group that has no aggregate yet.
+        For tables, and with a versioned store, also what it adds to a group that has no aggregate yet.
         """
         aggregation = self.node.aggregation
         plus, minus = (operand(aggregation, F.col(name)) for name in (_PLUS, _MINUS))
         added = {NUMBER: plus.isNotNull().cast("long")}
         changed = {NUMBER: added[NUMBER] - minus.isNotNull().cast("long")}
         if aggregation.kind in ("sum", "avg"):
-            # In the type of the sum, which holds the negative of every value but the least one of 64 bits.
+            # In the type of the sum, which holds the negative of every value except the least 64-bit integer.
             total = events.agg(F.sum(plus).alias(SUM)).schema[SUM].dataType
             gain, loss, nothing = plus.cast(total), _negative(minus.cast(total), total), F.lit(0).cast(total)
             added[SUM], changed[SUM] = F.coalesce(gain, nothing), F.coalesce(gain, loss, nothing)
@@ -299,7 +300,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         return F.when(F.col(NUMBER) != 0, F.col(SUM)) if kind == "sum" else F.col(SUM)
 
     def _folded(self, batch: Batch, events: DataFrame, kind: StructType, few: bool) -> DataFrame:
-        """One by one: user code, and the bags of ``min`` and ``max`` of tables."""
+        """The results of events, folded record by record: user code, and ``min`` and ``max`` of tables."""
         aggregation, events = operands_first(self.node.aggregation, events, _PLUS, _MINUS)
         scalar = is_scalar(aggregation, events)
         codec = StateCodec(aggregation, scalar, returned_type(aggregation, kind, scalar))
@@ -324,14 +325,15 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
 
 
 def _with_taken(both: DataFrame, by_group: WindowSpec, unit_us: int) -> DataFrame:
-    """Stored groups and events with what a versioned store leaves of them.
+    """Stored groups and events, with what a versioned store does with their results.
 
-    What is taken from a group that has no aggregate is nothing: its result is a tombstone. It has none until its
-    store takes a result that is no older than the newest of those; an older one stands alone below it.
+    A value taken from a group without an aggregate changes nothing: the result is a tombstone. The group has no
+    aggregate until its store takes a result that is no older than its newest tombstone; an older result is stored by
+    itself, below the tombstone.
 
     Returns:
-        both + the ts of the result, ``_is_aside``, ``_has``; events before their group has an aggregate with what they
-        contribute to a first one.
+        both + the ts of the result, ``_is_aside``, ``_has``; events of groups without an aggregate so far have their
+        contributions to a first one.
     """
     begins, is_taken = F.coalesce(_BEGINS, F.lit(True)), F.coalesce(F.col(US) >= F.col(HORIZON_US), F.lit(True))
     starts = begins & is_taken
@@ -339,7 +341,7 @@ def _with_taken(both: DataFrame, by_group: WindowSpec, unit_us: int) -> DataFram
         at = F.col(US) - F.pmod(F.col(US), F.lit(unit_us))
         ended = F.max(F.when(is_taken & ~begins, at)).over(by_group.rowsBetween(Window.unboundedPreceding, -1))
         starts = starts & F.coalesce(at >= F.greatest(ended, F.col(LAST_US)), F.lit(True))
-    # Of an event before the horizon a result may be taken all the same, by the time of the group's last one.
+    # The result of an event before the horizon may still be taken, since it has the ts of the group's newest event.
     both = _with_begun(both, by_group, starts, is_taken)
     is_alone = begins & ~F.col(_HAS)
     is_refused = F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False))
@@ -349,16 +351,16 @@ def _with_taken(both: DataFrame, by_group: WindowSpec, unit_us: int) -> DataFram
 def _with_begun(both: DataFrame, by_group: WindowSpec, begins: Column, is_taken: Column) -> DataFrame:
     """Stored groups and events; a group has an aggregate from the first event on that ``begins`` one.
 
-    What is taken from it before that is nothing, as in Kafka Streams: of rows that were there before the aggregate was.
+    Values taken away before that are ignored, as in Kafka Streams: they are of rows older than the aggregate.
 
     Args:
         both: The rows.
-        by_group: Those of each group in their order.
+        by_group: The window of each group's rows, in order.
         begins: Whether an event may begin an aggregate.
         is_taken: Whether the group's results from the event on are no older than it.
 
     Returns:
-        both + ``_has`` and the ts of the result; events before their group has an aggregate with what they contribute
+        both + ``_has`` and the ts of the result; events of groups without an aggregate so far have their contributions
         to a first one.
     """
     until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
@@ -372,7 +374,7 @@ def _with_begun(both: DataFrame, by_group: WindowSpec, begins: Column, is_taken:
 
 
 def _added(one: Column, other: Column, kind: DataType) -> Column:
-    """The sum of two numbers with all its digits, one of which Spark's own lacks of long decimals; null: too large."""
+    """The exact sum of two numbers; null if it is too large. Spark's own sum may lack a digit of long decimals."""
     if isinstance(kind, DecimalType):
         part = DecimalType(min(kind.precision, max(_ADDED_DIGITS, kind.scale)), kind.scale)
         one, other = one.try_cast(part), other.try_cast(part)
@@ -380,7 +382,7 @@ def _added(one: Column, other: Column, kind: DataType) -> Column:
 
 
 def _negative(value: Column, kind: DataType) -> Column:
-    """The negative of a number with all its digits: of long decimals Spark's own has 34."""
+    """The exact negative of a number; Spark's own keeps only 34 digits of long decimals."""
     if not isinstance(kind, DecimalType) or kind.precision <= _NEGATED_DIGITS:
         return F.negate(value)
     text = value.cast("string")
@@ -393,7 +395,7 @@ def _part(group: Column, plus: Column, minus: Column | str, step: int) -> Column
 
 
 def _kept_beside(node: StreamAggregate | TableAggregate) -> tuple[str, ...]:
-    """What is stored beside the result."""
+    """The columns stored beside the result."""
     kind = node.aggregation.kind
     if kind in ("sum", "avg"):
         return (SUM, NUMBER)

@@ -3,10 +3,10 @@
 A record sees the table's state before the batch and, of the batch itself, exactly the puts before its own place, never
 those after it.
 
-With many records, most are paired with stored versions (``lookup_pairs.py``). Otherwise everything that concerns a key
-is put on one line by event time: the stored versions, the batch's puts and the asking records. One sort of that line
-answers nearly every record: its version is the last one before it, however many versions and records a key has. Only a
-record whose last version on the line came *after* it is looked up separately among the puts.
+If there are many records, most are paired with stored versions (``lookup_pairs.py``). Otherwise everything about a key
+is put on one timeline, ordered by event time: the stored versions, the batch's puts and the asking records. One sort of
+that line answers nearly every record: its version is the last one before it, however many versions and records a key
+has. Only a record whose last put on the line came *after* it is looked up among the puts separately.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from versioned.neighbours import newest_before
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec
 
-#: A point of the line: its instant, what it is, and its place in the batch.
+#: Columns of a point on the timeline: its instant, its kind, and its place in the batch.
 _AT, _KIND, _AT_PLACE = "_at_us", "_kind", "_at_place"
 #: At one instant, versions come before the records that ask for them.
 _IS_STORED, _IS_PUT, _IS_ASK = 0, 1, 2
 _ASK, _PUT = "_ask", "_put"
 _VERSION, _LATER, _CURRENT_US, _OBSERVED_US = "_version", "_later", "_current_us", "_observed_us"
 _LATER_PLACE, _NEWEST_US, _BEST, _PUT_PLACE = "_later_place", "_newest_us", "_best", "_put_place"
-#: Which of several puts of one instant counts.
+#: Column: the rank that decides between several puts of one instant.
 _RANK: Final = "_rank"
 _HELPERS: Final = (STORED, _PUT, _VERSION, _LATER, _CURRENT_US, _OBSERVED_US, _LATER_PLACE, _NEWEST_US)
-#: Of more puts in a batch, records that ask before a version of their time was known are sorted with them.
+#: With more puts in a batch, records that came before their latest put are sorted with the puts, not joined.
 MANY_PUTS: Final = 1_000
 _Find = Callable[[DataFrame, DataFrame, list[str]], DataFrame]
 
@@ -60,17 +60,17 @@ def lookup_versioned(
 
     Args:
         stream: Flat key columns ``keys`` (in the order of the table's), ``_us``, ``_scope``, ``_place`` and others.
-        spec: The table.
+        spec: The table's contract.
         puts: The table's puts in this batch and its state before it.
-        has_puts: Whether the batch has any.
-        oldest_us: The oldest ``_us`` of the stream's records; prunes the closed history that is read.
+        has_puts: Whether the batch has any puts.
+        oldest_us: The oldest ``_us`` of the stream's records; limits the closed history that is read.
         keys: The stream's key columns.
         cut: Computes a frame once (:meth:`Batch.cut <streams.spark.operator.Batch.cut>`).
-        amount: How many records the stream has: of few only versions of their keys are moved, of many most are paired
-            with versions (:mod:`streams.spark.lookup_pairs`).
-        sends: Whether keys and instants of many records go to every task, so that only versions are moved which one of
-            them finds; asked only where that can be.
-        across: Whether the slowest of the table's stream times counts, not that of a record's scope.
+        amount: How many records the stream has: for few, only versions of their keys are shuffled; of many, most are
+            paired with versions (:mod:`streams.spark.lookup_pairs`).
+        sends: Whether to broadcast keys and instants of many records, so that only versions which one of them finds are
+            shuffled; called only if records are paired.
+        across: Whether the slowest of the table's stream times counts instead of that of a record's scope.
 
     Returns:
         The stream's columns with ``_found`` (value struct or null) and ``_reason`` (null where found).
@@ -114,7 +114,7 @@ def _line(
     *,
     few: bool = False,
 ) -> DataFrame:
-    """Stored versions, puts and asking records as points in time of their keys."""
+    """The timeline: stored versions, puts and asking records as points in time of their keys."""
     line = asks = _points(stream, keys, _IS_ASK, F.col(PLACE), F.struct("*").alias(_ASK))
     if stored is not None:
         versions = _points(stored, spec.keys, _IS_STORED, F.lit(None).cast("array<bigint>"), version())
@@ -124,14 +124,14 @@ def _line(
         line = line.unionByName(versions, allowMissingColumns=True)
     if puts is not None:
         put = F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value"), F.col(PLACE).alias("place")).alias(_PUT)
-        # Of puts at the same place the table keeps that of the greatest scope.
+        # Of puts at the same place, the table keeps the one of the greatest scope.
         new = _points(puts, spec.keys, _IS_PUT, place_among_scopes(), put)
         line = line.unionByName(new, allowMissingColumns=True)
     return line
 
 
 def _points(frame: DataFrame, keys: list[str] | tuple[str, ...], kind: int, place: Column, what: Column) -> DataFrame:
-    # The stream may call its key differently, and keeps its names.
+    # Numbered names, since the stream's key fields may have other names than the table's.
     named = [F.col(quote(name)).alias(f"_k{number}") for number, name in enumerate(keys)]
     return frame.select(*named, F.col(US).alias(_AT), F.lit(kind).alias(_KIND), place.alias(_AT_PLACE), what)
 
@@ -148,7 +148,7 @@ def _last_before(
         current = F.when(F.col(STORED).getField("to_us").isNull(), F.col(STORED).getField("us"))
         told[_CURRENT_US] = F.max(current).over(of_key)
     if hides and _PUT in sought:
-        # Whether the batch put a later version, and how late the key's newest is, as known at the record's place.
+        # The first place at which the batch put a later version; and the key's newest ts at the record's place.
         from_the_end = of_key.orderBy(F.desc(_AT), F.desc(_KIND)).rowsBetween(*before)
         told[_LATER_PLACE] = F.min(F.col(_PUT).getField("place")).over(from_the_end)
         if spec.time_scope == "key":
@@ -161,7 +161,7 @@ def _last_before(
 def _only_puts_before(
     found: DataFrame, spec: VersionedTableSpec, puts: DataFrame, keys: list[str], find: _Find
 ) -> DataFrame:
-    """Where the last put at or before the instant came after the record: the last one that came before it."""
+    """Replace puts that came after their record by the last one that came before it."""
     came_after = F.coalesce(F.col(_PUT).getField("place") >= F.col(PLACE), F.lit(False))
     put = F.struct(F.col(_PUT).getField("us").alias("us"), F.col(_PUT).getField("value").alias("value"))
     known = found.where(~came_after).withColumn(_PUT, F.when(F.col(_PUT).isNotNull(), put))
@@ -178,28 +178,28 @@ def _only_puts_before(
 
 
 def _among_all(asks: DataFrame, puts: DataFrame, keys: list[str]) -> DataFrame:
-    """What is found by comparing each record with all puts of its key: ``_scope _place _put``."""
+    """The puts found by comparing each record with all puts of its key: ``_scope _place _put``."""
     put = F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value")).alias(_BEST)
     pairs = asks.join(puts.select(*keys, put, F.col(PLACE).alias(_PUT_PLACE), _RANK), keys)
-    # By its own place: behind a fork a record has more parts, and comes after the put that it was.
+    # Compare whole places: after a fork, a record's place has further parts, so it comes after its own put.
     in_time = (F.col(_PUT_PLACE) < F.col(PLACE)) & (F.col(_BEST).getField("us") <= F.col(US))
     newest = F.max_by(_BEST, F.struct(F.col(_BEST).getField("us"), F.col(_RANK)))
     return pairs.where(in_time).groupBy(SCOPE, PLACE).agg(newest.alias(_PUT))
 
 
 def _among_blocks(asks: DataFrame, puts: DataFrame, keys: list[str]) -> DataFrame:
-    """The same by sorting: of a key with very many records and puts the pairs would be their product."""
+    """The same by sorting: for a key with very many records and puts, the pairs would be their product."""
     return newest_before(asks, puts, keys).select(SCOPE, PLACE, F.col("_pred").alias(_PUT))
 
 
 def _with_version(found: DataFrame, has_puts: bool) -> DataFrame:
-    """Add the version that counts, and whether its key has a later one."""
+    """Add the version that is valid for the record, and whether its key has a later one."""
     stored, until = F.col(STORED), F.col(STORED).getField("to_us")
     is_valid = stored.isNotNull() & (until.isNull() | (F.col(US) < until))
     valid = F.when(is_valid, F.struct(stored.getField("us").alias("us"), stored.getField("value").alias("value")))
     found = found.withColumns({_VERSION: valid, _LATER: is_valid & until.isNotNull()})
     if _CURRENT_US in found.columns:
-        # Nothing valid then, but something now: that is later.
+        # No version was valid then, but one is current: that one is later.
         found = found.withColumn(_LATER, F.col(_LATER) | (F.col(_VERSION).isNull() & F.col(_CURRENT_US).isNotNull()))
     if not has_puts:
         return found
@@ -231,7 +231,7 @@ def _with_stream_time(
     if spec.time_scope == "key":
         newest = F.greatest(_CURRENT_US, _NEWEST_US) if has_puts else F.col(_CURRENT_US)
         return found.withColumn(_OBSERVED_US, newest)
-    # Records ask with their own scopes, also where the table has one stream time for all.
+    # Records keep their own scopes, even if the table has a single stream time.
     across = across or spec.time_scope == "store"
     slowest = F.lit(min(puts.observed.values(), default=None)).cast("long")
     before, scope = (slowest, F.lit(0)) if across else (lookup_times(puts.observed), F.col(SCOPE))
@@ -245,7 +245,7 @@ def _with_stream_time(
 
 
 def _with_slowest(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch) -> DataFrame:
-    """Add the least of several stream times at each record's place; null where none of them can hide a version."""
+    """Add the least of several stream times at each record's place; null where none can hide a version."""
     newest_us = max(puts.stream_times.values())
     asks = found.where(F.col(US) < newest_us - spec.history_retention_us)
     scopes = F.from_json(F.lit(str([*puts.stream_times])), "ARRAY<INT>")
@@ -253,12 +253,12 @@ def _with_slowest(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch) ->
     both = of_each.unionByName(_moved(puts), allowMissingColumns=True)
     timed = both.withColumn(_OBSERVED_US, stream_time_at(lookup_times(puts.observed), "_put_us"))
     asked = timed.where(F.col("_asks").isNotNull()).groupBy(F.col("_asks").alias(SCOPE), PLACE)
-    # A partition that has not come yet holds nothing back.
+    # A partition from which nothing has come yet does not count.
     return found.join(asked.agg(F.min(_OBSERVED_US).alias(_OBSERVED_US)), [SCOPE, PLACE], "left")
 
 
 def _moved(puts: PutBatch) -> DataFrame:
-    """What moves the table's stream times in the batch."""
+    """The instants and places of the puts that advance the table's stream times in the batch."""
     return _accepted(puts).select(SCOPE, PLACE, F.col(US).alias("_put_us"))
 
 

@@ -1,11 +1,11 @@
 """Looks many records up in stored versions by pairing: an equi-join on the key, with a time range.
 
-For a million records and five million versions this takes 4 s, where putting both on a line (``lookup.py``) takes
-7.5 s. But of each key all versions meet all records: of a key with very many of both, as many pairs as their product.
-The records of such keys are put on lines, which are sorted once however much is on them.
+For a million records and five million versions this takes 4 s, where sorting both on one timeline (``lookup.py``) takes
+7.5 s. But all versions of a key meet all of its records: with very many of both, the pairs are their product. Keys with
+many records are therefore put on timelines, which are sorted once, however much is on them.
 
-Most of the time goes into moving and sorting versions that no record finds. Where they may be many, keys and instants
-of the records are sent to every task beforehand, and versions that none of them finds stay where they are.
+Most of the time goes into shuffling and sorting versions that no record finds. Where these may be many, keys and
+instants of the records are broadcast beforehand, and versions that none of them finds are not shuffled.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from streams.spark.of_keys import MOST_SENT
 from versioned import spark_functions as F
 from versioned.identifiers import quote
 
-#: The version found: its start, value and end.
+#: Column: the version found, with its start, value and end.
 STORED: Final = "_stored"
-#: So many records of a key meet each of its versions; of more, all are put on a line.
+#: Up to this many records of a key are paired with its versions; those of keys with more are put on timelines.
 MOST_PAIRED: Final = 32
 _RECORDS, _FROM_US, _TO_US, _AT_US = "_records", "_from_us", "_to_us", "_at_us"
 
@@ -31,7 +31,7 @@ Lines = Callable[[DataFrame, DataFrame], DataFrame]
 
 
 def version() -> Column:
-    """``_stored`` of a stored version."""
+    """The column ``_stored`` of a stored version."""
     us, value = F.col(US).alias("us"), F.col(VALUE).alias("value")
     return F.struct(us, value, F.col(_TO_US).alias("to_us")).alias(STORED)
 
@@ -48,7 +48,7 @@ def with_versions(
 ) -> DataFrame:
     """Records with the stored version of their key that is valid at their instant, in ``_stored``; null if none is.
 
-    One job tells which keys have many records.
+    Runs one job to find the keys with many records.
 
     Args:
         asked: Flat key columns ``keys``, ``_us`` and others.
@@ -56,9 +56,9 @@ def with_versions(
         keys: The key columns of the records.
         stored_keys: Those of the versions, in the same order.
         cut: Computes a frame once.
-        lines: Does the same for the records and versions of some keys, however many there are.
-        sends: Whether keys and instants of the records go to every task, so that only versions are moved which one of
-            them finds.
+        lines: The same by timelines, for records and versions of some keys, however many there are.
+        sends: Whether keys and instants of the records are broadcast, so that only versions which one of them finds
+            are shuffled.
     """
     counted = asked.groupBy(*map(quote, keys)).agg(F.count("*").alias(_RECORDS))
     crowded = cut(counted.where(F.col(_RECORDS) > MOST_PAIRED).drop(_RECORDS))
@@ -66,7 +66,7 @@ def with_versions(
     if number == 0:
         return _pairs(asked, stored, keys, stored_keys, sends=sends)
     if number > MOST_SENT:
-        # Too many keys to be sent, and most of the records are theirs.
+        # Too many keys to broadcast, and most records are theirs.
         return lines(asked, stored)
     mine, theirs = F.broadcast(crowded), F.broadcast(crowded.toDF(*stored_keys))
     paired = _pairs(asked.join(mine, list(keys), "left_anti"), stored, keys, stored_keys, sends=sends)
@@ -90,6 +90,6 @@ def _pairs(
 
 
 def _finds(keys: Mapping[str, Column], us: Column) -> Column:
-    """Whether a version of these keys, by the names that it has for them, is valid at an instant."""
+    """Whether a version has these keys (by its own column names) and is valid at an instant."""
     valid = (F.col(_FROM_US) <= us) & (F.col(_TO_US).isNull() | (us < F.col(_TO_US)))
     return reduce(Column.__and__, (F.col(name) == key for name, key in keys.items()), valid)

@@ -1,7 +1,7 @@
 """What a table of the plan holds in a batch, for the operators that look records up in it.
 
-Every lookup sees the table *as it was at the asking record's place*: the state before the batch and, of the batch
-itself, exactly the changes before that place. Only the requested keys are read.
+Every look-up sees the table *as it was at the asking record's place*: the state before the batch plus exactly those
+changes of the batch that come before that place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streams.spark.of_keys import Amount, of_keys
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError, TopologyError
 
-#: A function of a row: key and value to another value (null = the row is not in the view); null for a null value.
+#: A function from key and value to another value: null = the row is not in the view. Null for a null value.
 RowFunction = Callable[[Column, Column], Column]
 _VERSION: Final = "_version"
 
@@ -33,7 +33,7 @@ class LookupTable(ABC):
 
     @property
     def key_type(self) -> StructType:
-        """The type of a key. Types never change, so the plan that tells them is made once, or by two threads twice."""
+        """The type of a key; cached, since types never change. Two threads may both compute it, which does no harm."""
         if self._key_type is None:
             self._key_type = _struct(self.typed(), KEY)
         return self._key_type
@@ -47,7 +47,7 @@ class LookupTable(ABC):
 
     @property
     def is_dated_by_changes(self) -> bool:
-        """Whether a row's ts is that of the change that made it; else only a look-up tells it."""
+        """Whether a row's ts is that of the change that made it; otherwise only a look-up finds it."""
         return True
 
     def typed(self) -> DataFrame:
@@ -56,10 +56,10 @@ class LookupTable(ABC):
 
     @abstractmethod
     def rows(self) -> DataFrame:
-        """Every key that is not deleted, with its latest value, before the batch."""
+        """Every key that is not deleted, with its latest value before the batch."""
 
     def history(self, after_us: int) -> DataFrame:
-        """Every version before the batch that is valid at some instant after ``after_us``; null values are tombstones.
+        """Every version before the batch that is valid at some instant after ``after_us``; tombstones have null values.
 
         Raises:
             TopologyError: the table keeps no versions.
@@ -67,7 +67,7 @@ class LookupTable(ABC):
         raise TopologyError("R150", type(self).__name__, "a join with complete history needs versions on both sides.")
 
     def spans(self) -> DataFrame:
-        """The batch's accepted puts with the span of time that each one decided when it came.
+        """The batch's accepted puts, each with the span of time for which it was valid when it came.
 
         Returns:
             ``_key``, ``_value``, ``_us``, ``_until_us`` (null = for ever), ``_scope``, ``_place``, and ``_table_us``:
@@ -79,7 +79,7 @@ class LookupTable(ABC):
         raise TopologyError("corrections", type(self).__name__, "corrections need a versioned table.")
 
     def stream_times(self) -> dict[int, int]:
-        """Stream time of a versioned table per scope after the batch, microseconds."""
+        """A versioned table's stream time per scope after the batch, in microseconds."""
         return {}
 
     @abstractmethod
@@ -87,11 +87,11 @@ class LookupTable(ABC):
         """Each record with the latest value of its key at its place.
 
         Args:
-            asked: ``_key``, ``_scope``, ``_place`` and others.
-            few: Whether they are few: then a table may move only rows of their keys.
+            asked: The records: ``_key``, ``_scope``, ``_place`` and others.
+            few: Whether there are few of them: then only table rows of their keys may be shuffled.
 
         Returns:
-            asked + ``_found`` (null if there is none) and ``_found_us`` (its ts; of a versioned table also that of a
+            asked + ``_found`` (null if there is none) and ``_found_us`` (its ts; for a versioned table also that of a
             tombstone).
         """
 
@@ -101,11 +101,11 @@ class LookupTable(ABC):
         """Each record with the value valid at its ``_us``; a table without versions only knows the latest (R144).
 
         Args:
-            asked: ``_key``, ``_us``, ``_scope``, ``_place`` and others.
+            asked: The records: ``_key``, ``_us``, ``_scope``, ``_place`` and others.
             oldest_us: The oldest ``_us`` asked for, if known.
-            amount: How many they are: of few a table may move only rows of their keys, of many choose what pays only
-                then.
-            across: Whether the slowest of the table's stream times counts, not that of a record's partition.
+            amount: How many records there are: for few, only table rows of their keys may be shuffled; for many, the
+                table may choose a method that only then pays.
+            across: Whether the slowest of the table's stream times counts instead of that of a record's partition.
 
         Returns:
             asked + ``_found`` and ``_reason`` (null where found).
@@ -119,8 +119,8 @@ class LookupView(LookupTable):
 
     Args:
         table: The other table.
-        function: Of its key and value.
-        dates_tombstones: Whether it is versioned: then what a filter takes away still has a ts.
+        function: The function of its key and value.
+        dates_tombstones: Whether the table is versioned: then a row that a filter removes still has a ts.
     """
 
     def __init__(self, table: LookupTable, function: RowFunction, *, dates_tombstones: bool) -> None:
@@ -157,7 +157,7 @@ class LookupView(LookupTable):
         self, asked: DataFrame, oldest_us: int | None, amount: Amount = "unknown", *, across: bool = False
     ) -> DataFrame:
         found = self._applied(self._table.find_valid(asked, oldest_us, amount, across=across), FOUND)
-        # A value that a filter takes away is a deleted one to whoever looks.
+        # To a look-up, a value that a filter removes is a deleted one.
         reason = F.coalesce(F.col(REASON), F.when(F.col(FOUND).isNull(), TOMBSTONE))
         return found.withColumn(REASON, reason)
 
@@ -166,10 +166,10 @@ class LookupView(LookupTable):
 
 
 def check_fields_apart(node: str, keys: Iterable[str], values: Iterable[str]) -> None:
-    """A table holds key and value side by side, so no field may be in both.
+    """Refuse a field that is both in the key and in the value, which a table stores side by side.
 
     Raises:
-        ConfigurationError: one is.
+        ConfigurationError: there is one.
     """
     both = sorted(set(keys) & set(values))
     if both:
@@ -193,21 +193,21 @@ def latest_at_place(
     dated_tombstones: bool = False,
     few: bool = False,
 ) -> DataFrame:
-    """Each record with the latest value of its key before its place: of the batch's changes, else of the rows before.
+    """Each record with the latest value of its key at its place: from the batch's changes, else from the rows before.
 
     Args:
-        asked: ``_key``, ``_scope``, ``_place`` and others.
+        asked: The records: ``_key``, ``_scope``, ``_place`` and others.
         rows: The table before the batch: ``_key``, ``_value``, ``_us``, one row per key.
         changes: The batch's changes: the same with ``_scope`` and ``_place``; None if there are none.
         dated_tombstones: Whether a deleted key still has a ts.
-        few: Whether only rows of the keys asked for are to be moved.
+        few: Whether to shuffle only rows of the keys asked for.
 
     Returns:
         asked + ``_found`` and ``_found_us``.
     """
     key_type = asked.schema[KEY].dataType
     version = F.struct(F.col(VALUE).alias("value"), F.col(US).alias("us")).alias(_VERSION)
-    # Two tables may call the same key differently: keys are the same by position.
+    # Key fields are matched by position: two tables may name them differently.
     versions = rows.select(key_as(rows, key_type).alias(KEY), version)
     if few:
         versions = of_keys(versions, asked, few=True)

@@ -1,8 +1,8 @@
 """Detects source files that disappear before the batch that reads them is done.
 
-Spark lists the files of a batch, keeps their names in the checkpoint, and silently leaves out those that no longer
-exist when the batch is restarted. For a batch that was partly written, its fingerprints show this; for one that failed
-before its first write, nothing else does. Only files on this machine are checked.
+Spark lists the files of a batch, stores their names in the checkpoint, and silently leaves out those that are missing
+when the batch is run again. For a batch that has landed in part, its fingerprints would show that; for one that died
+before its first write, only this check does. Only files on this machine are looked for.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from versioned.errors import CheckpointMismatchError
 
 
 def lost_input(checkpoint: CheckpointFacts) -> tuple[str, ...]:
-    """The files of the batch that has begun and not ended, which are gone.
+    """The missing files of the batch that has begun but not ended.
 
     Args:
-        checkpoint: What was read of it; its newest offsets are whole.
+        checkpoint: The facts read from the checkpoint.
     """
     folder = local_folder(checkpoint.place)
     if folder is None or checkpoint.damage is not None or checkpoint.offset <= checkpoint.commit:
         return ()
-    # A query that runs meanwhile takes its oldest files away; of what is not there nothing can be told.
+    # A running query deletes its oldest files; without them, nothing is known to be lost.
     with suppress(FileNotFoundError, CheckpointMismatchError):
         begins = log_offsets(folder, checkpoint.offset - 1) if checkpoint.offset > 0 else {}
         return _gone(folder, begins, log_offsets(folder, checkpoint.offset))
@@ -37,10 +37,10 @@ def lost_input(checkpoint: CheckpointFacts) -> tuple[str, ...]:
 
 
 def lost_behind(place: str, batch_id: int) -> tuple[str, ...]:
-    """The files that batches behind this one have read and that are gone: read again, those batches lack them.
+    """The missing files that batches after this one have read: when these batches are run again, they lack them.
 
     Args:
-        place: The checkpoint.
+        place: The checkpoint folder.
         batch_id: The batch.
 
     Raises:
@@ -50,14 +50,14 @@ def lost_behind(place: str, batch_id: int) -> tuple[str, ...]:
     if folder is None:
         return ()
     ends = log_offsets(folder, batch_id)
-    # As above: a driver that is not shut out yet goes on.
+    # As above: a driver that is not shut out yet may be running.
     with suppress(FileNotFoundError):
         return _gone(folder, ends)
     return ()
 
 
 def _gone(folder: Path, begins: Mapping[int, int], ends: Mapping[int, int] | None = None) -> tuple[str, ...]:
-    """The files that are gone of those that sources took behind their offsets ``begins``, up to ``ends`` if given."""
+    """The missing files among those that sources took after their offsets ``begins``, up to ``ends`` if given."""
     gone: set[str] = set()
     logs = {int(log.name): log for log in (folder / "sources").glob("*") if log.name.isdigit() and log.is_dir()}
     for number, log in logs.items():
@@ -68,11 +68,11 @@ def _gone(folder: Path, begins: Mapping[int, int], ends: Mapping[int, int] | Non
 
 
 def _entries(log: Path) -> set[tuple[str, int]]:
-    """The files that the log of a file source names, and with which of its offsets."""
+    """The files in the log of a file source, each with the offset at which it was taken."""
     named = set()
     for text in read_log(log).values():
         for line in text.splitlines()[1:]:
-            # A line that is cut off is for Spark to tell.
+            # Spark itself reports a truncated line.
             with suppress(ValueError, KeyError, TypeError):
                 said = json.loads(line)
                 named.add((str(said["path"]), int(said["batchId"])))
@@ -86,5 +86,5 @@ def _is_gone(path: str) -> bool:
     """
     if not path.startswith("file:"):
         return False
-    # Spark writes an address, in which a space is "%20"; were it a plain path, "%20" would be in the name.
+    # Spark writes a URL, in which a space is "%20"; but also check for a plain path with "%20" in the name.
     return not any(place is not None and place.exists() for place in (local_path(unquote(path)), local_path(path)))

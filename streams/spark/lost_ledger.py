@@ -15,15 +15,15 @@ from versioned.written import Written
 
 
 def told_by_tables(found: RecoverySurvey, holding: Collection[str]) -> LedgerState:
-    """The state that the newest commits of the tables tell, for an epoch to begin with.
+    """The state that the newest commits of the tables record, as the start of a new epoch.
 
-    Stream times, running maxima, and where rows wait. What only the ledger had begins anew: the counts of metrics, the
-    batch clock, and which sequences have come from a source in which none comes twice. Of a batch that wrote to no
-    table, or only to tables that later ones wrote to, nothing is told that those do not tell.
+    It has stream times, running maxima, and the tables in which rows may wait. What only the ledger had starts afresh:
+    the metrics' counts, the batch clock, and the greatest sequences of sources in which none comes twice. A batch that
+    wrote to no table, or only to tables that later batches wrote to, contributes nothing of its own.
 
     Args:
         found: The tables as they are.
-        holding: The tables in which rows wait, by the plan; of a former plan they are not known.
+        holding: The tables in which rows wait by the plan; those of a former plan are not known.
     """
     state = LedgerState(buffers=tuple(sorted({target.short_name for target in found.there()} & set(holding))))
     for _, written in sorted(_batches(found).items()):
@@ -34,7 +34,7 @@ def told_by_tables(found: RecoverySurvey, holding: Collection[str]) -> LedgerSta
 
 
 def _batches(found: RecoverySurvey) -> dict[BatchOf, Written]:
-    """What was told of each batch of which a table has the newest rows."""
+    """The newest write of a table by the batch that wrote its rows, where its commit carries reports."""
     told: dict[BatchOf, Written] = {}
     for said in found.tables.values():
         writer = None if said.written is None else writer_of(said.written)
@@ -44,7 +44,7 @@ def _batches(found: RecoverySurvey) -> dict[BatchOf, Written]:
 
 
 def _maxima_after(state: LedgerState, written: Written) -> dict[str, Times]:
-    """The running maxima of each source: instants of an older batch are never the newer ones."""
+    """The running maxima of each source, advanced by those that a commit records; they never go back."""
     moved = {
         name: {int(scope): us for scope, us in by.items()} for name, by in written.details.get("maxima", {}).items()
     }

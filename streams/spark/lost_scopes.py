@@ -1,8 +1,8 @@
 """Refuses a changed plan under which waiting rows of a partition's stream-time scope would wait for ever.
 
-A waiting row leaves with the stream time of its own scope. If a plan was changed so that all records of a node share
-one scope (a new key before it, ``keys_cross_partitions``, a source without ``partition_by``), no record advances the
-stream times of the partitions any more. The nodes' stream times in the newest ledger row show which scopes there were.
+A waiting row leaves by the stream time of its own scope. If a plan was changed so that all records of a node share one
+(a new key before it, ``keys_cross_partitions``, a source without ``partition_by``), no record advances the stream
+times of the partitions any more. The nodes' stream times in the ledger's newest row show which scopes there were.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def refuse_lost_scopes(
     Args:
         spark: The session.
         root: Where the application's tables are.
-        state: The ledger's newest row.
+        state: The state in the ledger's newest row.
         operators: The operators of the plan as it is now.
         whole: The source nodes whose topics have no partitions.
 
     Raises:
-        ConfigurationError: rows wait for the stream time of a partition, and no record moves it any more.
+        ConfigurationError: rows wait for the stream time of a partition, which no record advances any more.
     """
     for name, times, target in _waiting(operators, root, whole):
         scopes = sorted(set(state.stream_times.get(times, {})) - {0})
@@ -57,7 +57,7 @@ def refuse_lost_scopes(
 
 
 def _waiting(operators: Operators, root: TableRef, whole: Collection[str]) -> Iterator[tuple[str, str, TableRef]]:
-    """Nodes of one stream time in which rows may wait: the name of the times, and the table."""
+    """The nodes with a single stream time in which rows may wait: node, name of its stream times, and table."""
     together = _in_one_scope(operators, whole)
     for name, operator in operators.items():
         if name not in together:

@@ -1,7 +1,7 @@
 """Keys that a plan derives from its sources' columns: types that cannot be keys are refused before the first batch.
 
-Each part of a key is traced to the column that it is read from, through steps that pass values on or rename fields.
-Computed parts, and those from functions and joins, are known only in the first batch.
+Each part of a key is traced back to the column that it is read from, through steps that pass values on or rename
+fields. Parts that are computed, or come from functions or joins, are only checked in the first batch.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from versioned.errors import ConfigurationError, TopologyError
 from versioned.schema import may_be_key
 from versioned.sql_types import has_order
 
-#: The columns of keys and values that source nodes read, by their names.
+#: The columns of keys and values that source nodes read, by node name.
 Read = Mapping[str, StructType]
 _RULE: Final = "key-types"
 
 
 def check_made_keys(nodes: Iterable[Node], read: Read) -> None:
-    """Refuse keys that could never be any, as far as the columns of the sources tell.
+    """Refuse keys of types that cannot be keys, as far as the sources' columns show it.
 
     Args:
-        nodes: A plan.
-        read: What its sources read; one that is not in it tells nothing.
+        nodes: The nodes of a plan.
+        read: The columns that its sources read; a source that is missing here is not checked.
 
     Raises:
         TopologyError: a map or a variant would be in a key, a floating-point number in that of a table with versions,
@@ -89,7 +89,7 @@ def _key_type(node: Node, read: Read) -> StructType | None:
 
 
 def _maker(node: Node) -> Expr | None:
-    """What makes the key under which a node hands its rows on, or by which it looks into another table."""
+    """The expression of the key under which a node passes its rows on, or by which it looks into another table."""
     if isinstance(node, SelectKey):
         return node.mapper
     if isinstance(node, AGGREGATES):
@@ -109,7 +109,7 @@ def _key_kinds(node: Node, read: Read) -> list[DataType | None]:
 
 
 def _parts(key: Expr, of: Node, read: Read) -> list[DataType | None]:
-    """The types of the parts of a key that is made of a node's rows; none at all if it does not tell its parts."""
+    """The types of the parts of a key made from a node's rows; empty if the parts are not known."""
     op, args = operation(key)
     if op == "struct":
         return [_kind(part, of, read) for part in args[1:]]
@@ -142,7 +142,7 @@ def _value_kind(node: Node, path: list[str], read: Read) -> DataType | None:
 
 
 def _within(kind: DataType | None, path: list[str]) -> DataType | None:
-    """The type of a field in a struct, whatever its case; None where there is none."""
+    """The type of a field in a struct, ignoring case; None if there is none."""
     for name in path:
         fields = kind.fields if isinstance(kind, StructType) else ()
         kind = next((field.dataType for field in fields if field.name.lower() == name.lower()), None)

@@ -24,18 +24,18 @@ def refuse_damage(
     tables: Sequence[TableRef],
     found: RecoverySurvey | None,
 ) -> dict[TableRef, int]:
-    """Before a batch: nobody else may have written one meanwhile, and no table may have been taken back.
+    """Raise, before a batch, if another driver has written one meanwhile, or a table was taken back.
 
     Args:
         session: The session.
-        ledger: The application's ledger: one look at its newest commits.
-        state: What this driver's newest batch left.
+        ledger: The application's ledger, whose newest commits are read once.
+        state: The state that this driver's newest batch left.
         query: Id of this driver's checkpoint.
-        tables: The application's tables: where one has a commit that is not this driver's, a look at its newest.
-        found: What the start found: until a batch has ended, nothing may have come behind that.
+        tables: The application's tables; the newest commits are read of those that somebody else has changed.
+        found: The survey at the start: until a batch has ended, nothing may have been written since.
 
     Returns:
-        The versions of the tables that were looked at.
+        The versions of the tables.
 
     Raises:
         FencedError: another driver has taken over.
@@ -55,12 +55,12 @@ def refuse_damage(
 
 
 def refuse_restored_ledger(session: SparkSession, ledger: Ledger, state: LedgerState, query: str) -> None:
-    """Before the ledger's row of a batch, which would hide that the ledger was restored meanwhile.
+    """Raise, before the ledger's row of a batch is written, if the ledger was restored: the row would hide that.
 
-    What another driver has written, the row's commit finds, and tells more of it.
+    Writes of another driver are not checked here: the row's commit finds them, and reports more about them.
 
     Raises:
-        CheckpointMismatchError: it was restored.
+        CheckpointMismatchError: the ledger was restored.
     """
     wrong = turn_of(session, ledger, state, query)
     if wrong is not None and wrong.rule == "ledger-restored":
@@ -68,7 +68,7 @@ def refuse_restored_ledger(session: SparkSession, ledger: Ledger, state: LedgerS
 
 
 def turn_of(session: SparkSession, ledger: Ledger, state: LedgerState, query: str) -> Finding | None:
-    """What speaks against this driver's writing the next batch: a look at the ledger's newest commits."""
+    """Why this driver must not write the next batch, by the ledger's newest commits; None if it may."""
     this = state.epoch, state.batch_id, query
     fits = ledger.fitting is not None and ledger.fitting[0] == this
     if ledger.fitting is not None and fits and are_newest(session, {ledger.target: ledger.fitting[1]}):
@@ -86,7 +86,7 @@ def turn_of(session: SparkSession, ledger: Ledger, state: LedgerState, query: st
 def _damage_since(
     session: SparkSession, ledger: Ledger, state: LedgerState, known: Mapping[TableRef, int]
 ) -> tuple[Finding | None, dict[TableRef, int]]:
-    """What is wrong with a table since a version of each, and the versions now."""
+    """What is wrong with a table since its known version, if anything, and the versions of the tables now."""
     seen = dict(known)
     if not known or are_newest(session, known):
         return None, seen

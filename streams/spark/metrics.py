@@ -1,7 +1,7 @@
 """The metrics of KIP-328 on Spark (R61-R78): one set per node and batch, in the batch's ledger row.
 
-Counts come from the nodes' reports. Totals, averages and maxima continue across batches and restarts, in the ledger's
-state. Lateness is measured only at the level ``debug``: it needs the stream time at every record, which takes a sort.
+Counts come from the nodes' reports; the ledger's state carries totals, averages and maxima across batches and restarts.
+Lateness is measured only at level ``debug``: it needs stream time at every record, which takes a sort.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from streams.suppression import rule_of
 from versioned import spark_functions as F
 
 MetricsLevel = Literal["info", "debug"]
-#: Per node: counts so far, and what its gauges are made of.
+#: Per node: its counts so far, and the values from which its gauges are computed.
 Totals = dict[str, dict[str, int]]
 
 _COUNTERS: Final = ("late", "expired", "ignored", "suppressed", "emitted")
-#: The sum of lateness is kept in two parts: in microseconds, a few thousand records of 1970 are too much for a long.
+#: The sum of lateness is stored in two parts: in microseconds, a few thousand records of 1970 would overflow a long.
 _SECONDS, _MICROS, _NUMBER, _MAX = "lateness_seconds", "lateness_micros", "lateness_number", "lateness_max"
 _GAUGES: Final = ("lateness", "records", "bytes", "samples")
 _MILLION: Final = 1_000_000
-#: A node's newest record, by scope: what its lateness is measured against.
+#: The name of marks: a node's newest record by scope, against which lateness is measured.
 NEWEST: Final = "newest"
 
 
 def lateness(records: DataFrame, times: Mapping[int, int]) -> DataFrame:
-    """How late the records of a node are, as counts (``what``, ``n``), to be read with those of all operators.
+    """How late the records of a node are, as counts (``what``, ``n``) to be read with those of all operators.
 
     Args:
-        records: What reaches the node's rule, see ``Operator.measured``.
+        records: The records that reach the node's rule, see ``Operator.measured``.
         times: The newest record before the batch, by scope.
     """
     by_group = GROUP in records.columns
@@ -62,14 +62,14 @@ def lateness(records: DataFrame, times: Mapping[int, int]) -> DataFrame:
 
 
 def summed_counts() -> Column:
-    """What counts of one name come to, as ``n``: their sum, or the largest of those whose name ends in ``_max``."""
+    """The column ``n`` that combines counts of one name: their sum, or the largest if the name ends in ``_max``."""
     is_max = F.col("what").endswith("_max")
-    # Instants are no terms of a sum: a few thousand of them are too much for a long.
+    # Maxima are not added even when unused: a few thousand instants would overflow a long.
     return F.when(is_max, F.max("n")).otherwise(F.sum(F.when(~is_max, F.col("n")))).alias("n")
 
 
 def totals_after(before: Mapping[str, Mapping[str, int]], reports: Mapping[str, NodeReport]) -> Totals:
-    """What the nodes have counted up to this batch."""
+    """The nodes' totals after a batch with these reports."""
     after: Totals = {node: dict(counts) for node, counts in before.items()}
     for node, report in reports.items():
         told = _counted(report.counts)
@@ -95,10 +95,10 @@ def metric_values(
     Args:
         application: The tag ``client-id``.
         topology: The plan.
-        before: Totals before the batch: rates are what came since then.
-        after: Totals after it.
-        clocks: The clocks of the batch before (None if there was none) and of this one, microseconds.
-        level: ``info`` leaves the metrics of level DEBUG out.
+        before: Totals before the batch, for rates.
+        after: Totals after the batch.
+        clocks: The clocks of the previous batch (None if there was none) and of this one, in microseconds.
+        level: ``info`` leaves out metrics of level DEBUG.
     """
     values: list[MetricValue] = []
     for node in topology:
@@ -106,7 +106,7 @@ def metric_values(
             continue
         counts, so_far = dict(after[node.name]), dict(before.get(node.name, {}))
         if not isinstance(node, Suppress):
-            # Sinks tell what they emitted too; the metric is one of suppressions.
+            # Sinks also count what they emit, but the metric is only for suppressions.
             for told in (counts, so_far):
                 told.pop("emitted", None)
         metrics = NodeMetrics(node.name, table_name(node), window_store_type(node), client_id=application)
@@ -127,7 +127,7 @@ def metric_rows(values: Iterable[MetricValue]) -> list[tuple[str, str, str, dict
 def _counted(counts: Mapping[str, int]) -> dict[str, int]:
     told = {name: counts[name] for name in _COUNTERS if name in counts}
     if counts:
-        # Nothing skipped is a reading of 0, not none.
+        # Without skipped records the metric is 0, not missing.
         told |= {name: counts.get(name, 0) for name in ("skipped", "dropped")}
     return told | {name: n for name, n in counts.items() if name.startswith(_GAUGES)}
 
@@ -145,6 +145,6 @@ def _gauges(counts: Mapping[str, int]) -> dict[str, dict[str, float | None]]:
 
 
 def _bound(late_us: Column) -> Column:
-    """The class of the histogram: the least bound that is not below."""
+    """The histogram class of a lateness: the least bound that is not below it."""
     bounds = F.array(*(F.lit(us).cast("long") for us in BOUNDS_US))
     return F.array_min(F.filter(bounds, lambda us: us >= late_us))

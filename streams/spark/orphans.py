@@ -24,7 +24,7 @@ from versioned.replay import way_back
 from versioned.table_details import is_missing
 
 _LOG: Final = logging.getLogger(__name__)
-#: The clock of final results.
+#: The rule clock of final results.
 _FINAL: Final = "window_end"
 #: What rows wait for, by the clock of the rule that put them there.
 _WAITS: Final = {
@@ -36,34 +36,36 @@ _WAITS: Final = {
 
 
 def holding_tables(operators: Operators) -> tuple[str, ...]:
-    """The names of the tables in which rows wait: buffers of suppressions, and what waits to be put in order."""
+    """The names of the tables in which rows wait: suppression buffers, and records that wait for stream time."""
     return tuple(name for operator in operators.values() for name in operator.holding())
 
 
 def buffer_clocks(operators: Operators) -> dict[str, str]:
-    """By which clock each suppression has rows wait: a fact of the ledger, since rows do not always tell it."""
+    """The clock by which each suppression releases rows; kept in the ledger, since rows do not always show it."""
     return {name: operator.rule.clock for name, operator in operators.items() if isinstance(operator, SuppressOperator)}
 
 
 def refuse_orphans(
     spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators, found: RecoverySurvey
 ) -> None:
-    """A node that was taken out of the plan must hold nothing, or its rows would be lost (R59).
+    """Refuse a changed plan with which waiting rows would be lost, or leave at a wrong time (R59).
 
-    Nor may a suppression that kept its windows in their store now want a buffer of its own: it would begin empty. Nor
-    may rows that wait by one clock go on under a rule with another (a limit become final results, say): they would
-    leave at a wrong time. Nor may windows that the wall clock has closed take records again.
+    That is so if:
+
+    * rows wait in the table of a node that was taken out of the plan,
+    * a suppression that kept its windows in their store now needs a buffer of its own, which would begin empty,
+    * rows that wait by one clock would go on under a rule with another (for example, a limit became final results),
+    * windows that the wall clock has closed would take records again.
 
     Args:
         spark: The session.
         root: Where the application's tables are.
-        state: The ledger's newest row: it tells in which tables rows could wait.
+        state: The state in the ledger's newest row, with the tables in which rows could wait.
         operators: The operators of the plan as it is now.
-        found: The tables as they are found: a batch that is not in the ledger may have rows wait in them as well.
+        found: The tables as they are: rows of a batch that is not in the ledger may wait in them too.
 
     Raises:
-        ConfigurationError: rows wait in a table that no node of the plan looks after any more, or as another kind of
-            suppression had them wait, or windows in a store.
+        ConfigurationError: the plan is refused; says what to do.
     """
     ahead, unfinished = found.ahead(), found.unfinished()
     for operator in operators.values():
@@ -72,14 +74,14 @@ def refuse_orphans(
         if isinstance(operator, SuppressOperator):
             if operator.is_windowed:
                 _refuse_another_kind(spark, root, state, operator)
-            # The ledger's clock is none of an unfinished batch that came after a change of the plan.
+            # An unfinished batch may have a changed plan, so the ledger's clock need not be that of its rows.
             clock = None if operator.node.name in ahead else state.buffer_clocks.get(operator.node.name)
             _refuse_another_clock(spark, root, clock, operator)
     for name in sorted({*state.buffers, *unfinished.get(BUFFERS, ())} - set(holding_tables(operators))):
         target = root.child(name)
         held = 0 if is_missing(spark, target) else read_table(spark, target).count()
         if held and state.buffer_clocks.get(name) == _FINAL and isinstance(operators.get(name), FinalResultsOperator):
-            # Drained, they would be told twice: now, and when the store lets them go.
+            # If drained, they would be emitted twice: now, and when the store releases them.
             raise ConfigurationError(
                 f'{held} windows wait in the table "{name}". Without a bound, final results come from the store of '
                 "their windows, which has these too. Delete the table: each becomes final once, from its store. If the "
@@ -96,21 +98,21 @@ def refuse_orphans(
 def refuse_returned(
     spark: SparkSession, root: TableRef, found: RecoverySurvey, topology: Topology, operators: Operators
 ) -> None:
-    """Refuse a node that comes back with its former table: what came while the plan was without it is not in there.
+    """Refuse a node that comes back with its former table, which lacks what came while the plan was without it.
 
-    Of a sink it is told only, since nothing goes on from its rows; of an emptied buffer it does not matter.
-    A new epoch takes all tables as they are.
+    For a sink this is only logged, since nothing builds on its rows; for an emptied buffer it does not matter. A new
+    epoch takes all tables as they are.
 
     Args:
         spark: The session.
         root: Where the application's tables are.
-        found: Ledger and tables: those of the plan with which the newest batch ended are in the ledger's row.
+        found: Ledger and tables; the ledger's newest row lists the tables of the plan of the newest batch.
         topology: The plan as it is now.
         operators: Its operators.
 
     Raises:
-        ConfigurationError: naming the table and the batch that it was left at; or a batch that was begun without the
-            node and is not at its end.
+        ConfigurationError: a node came back, with the batch at which its table was left; or a batch that was begun
+            without the node is unfinished.
     """
     _refuse_missed(root, found, topology, operators)
     left = {target: batch_id for target, (_, batch_id) in found.left_out().items()}
@@ -131,9 +133,9 @@ def refuse_returned(
 
 
 def _refuse_missed(root: TableRef, found: RecoverySurvey, topology: Topology, operators: Operators) -> None:
-    """Refuse to finish a batch with a node that its plan was without: nothing of it would come to the node any more.
+    """Refuse to finish a batch with a node that its plan did not have: nothing of the batch would reach the node.
 
-    The tables that it reads have the batch already. A node without a table so far begins empty in any case.
+    The tables that the node reads have the batch already. A node that has no table yet begins empty in any case.
     """
     begun, (epoch, batch_id) = found.unfinished().get(REPORT), found.ledger.batch
     if begun is None:
@@ -154,10 +156,10 @@ def _has_any(tables: Iterable[TableRef], names: Container[str]) -> bool:
 
 
 def _refuse_another_kind(spark: SparkSession, root: TableRef, state: LedgerState, operator: SuppressOperator) -> None:
-    """Refuse a suppression of windows that would begin empty where they have been kept in their own store."""
+    """Refuse a suppression that would begin with an empty buffer while its windows are kept in their own store."""
     name = operator.node.name
     is_new = is_missing(spark, root.child(name))
-    # A limit that comes back after it was taken out has its former table, and nothing waits in it.
+    # A limit that comes back after it was taken out has its former table, in which nothing waits.
     if name in state.stream_times and name not in state.buffers and (operator.rule.final or is_new):
         raise ConfigurationError(
             f'"{name}" has kept its windows in their own store so far. As a limit, or with a bound, a retention of '
@@ -169,7 +171,7 @@ def _refuse_another_kind(spark: SparkSession, root: TableRef, state: LedgerState
 def _refuse_opened_again(
     spark: SparkSession, root: TableRef, operator: FinalResultsOperator | SuppressOperator
 ) -> None:
-    """Refuse to forget which windows the wall clock has closed, while stream time leaves them open."""
+    """Refuse a plan that no longer closes windows by the wall clock while such windows are open by stream time."""
     marks, windows = closed_windows_table(root, operator.node), operator.windows_table(root)
     if windows is None or is_missing(spark, marks) or is_missing(spark, windows):
         return
@@ -184,7 +186,7 @@ def _refuse_opened_again(
 
 
 def _refuse_another_clock(spark: SparkSession, root: TableRef, clock: str | None, operator: SuppressOperator) -> None:
-    """Refuse to take over rows that wait by another clock; where the ledger does not tell it, the rows are asked."""
+    """Refuse to take over rows that wait by another clock; if the ledger does not know it, the rows are examined."""
     name, target = operator.node.name, root.child(operator.node.name)
     if clock == operator.rule.clock or is_missing(spark, target):
         return

@@ -1,7 +1,7 @@
 """Refuses sources that are the application's own tables: it would overwrite the user's rows or read its own output.
 
-Paths and names are compared before there is a session. If that is not conclusive, as for a path and the name of a
-catalog table, a start compares their locations.
+Paths and names are compared without a session. Where that is not enough, as with a path and the name of a catalog's
+table, a start compares the locations of both.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from versioned.table_details import detail_of
 
 _LOCAL: Final = re.compile(r"file:(//)?(?=/)", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-#: Slashes that say no more than one; not those behind a scheme.
+#: Repeated slashes, which mean the same as one; not those after a scheme.
 _SLASHES: Final = re.compile(r"(?<![:/])/+")
 
 
 def check_own_sources(sources: Mapping[str, SparkSource], owned: Iterable[TableRef]) -> None:
-    """Refuse a source that is, by its path or its name, a table of the application. Nothing is looked at.
+    """Refuse a source that is, by its path or name, a table of the application. No table is looked at.
 
     Args:
         sources: Topic -> source.
-        owned: Every table of the application, the rejects and the ledger too.
+        owned: Every table of the application, including the rejects and the ledger.
 
     Raises:
         ConfigurationError: naming the source and the table, and what to do.
@@ -45,14 +45,14 @@ def check_own_sources(sources: Mapping[str, SparkSource], owned: Iterable[TableR
 def refuse_own_sources(
     spark: SparkSession, sources: Mapping[str, SparkSource], locations: Mapping[TableRef, str]
 ) -> None:
-    """Refuse a source that is a table of the application under another name: one lies where the other does.
+    """Refuse a source that is a table of the application under another name, because both have the same location.
 
-    No Spark job runs, and only a source is looked at of which paths and names do not tell it.
+    No Spark job runs, and a source is only looked at if paths and names cannot decide.
 
     Args:
         spark: The session.
         sources: Topic -> source.
-        locations: Where each table of the application that is there lies, as Spark tells it.
+        locations: The location of each existing table of the application, as Spark reports it.
 
     Raises:
         ConfigurationError: as :func:`check_own_sources`.
@@ -68,7 +68,7 @@ def refuse_own_sources(
 
 
 def _read(source: SparkSource) -> TableRef | None:
-    """The table or folder that a source reads; None if it is neither, as a topic of Kafka."""
+    """The table or folder that a source reads; None if it reads neither, for example a Kafka topic."""
     if source.table is not None:
         return TableRef.parse(source.table)
     path = next((said for name, said in source.options.items() if name.lower() == "path"), None)
@@ -76,12 +76,12 @@ def _read(source: SparkSource) -> TableRef | None:
 
 
 def _place(target: TableRef) -> str | tuple[str, ...]:
-    # A catalog takes names that differ only by case for one.
+    # To a catalog, names that differ only by case are the same.
     return tuple(part.lower() for part in target.parts) if target.path is None else _normal(target.path)
 
 
 def _normal(path: str) -> str:
-    """A path as all ways to write it have in common.
+    """The normal form of a path, whichever way it is written.
 
     >>> [_normal(path) for path in ("file:///data/t/", "/data//x/../t", "s3a://b//t/")]
     ['/data/t', '/data/t', 's3a://b/t']
@@ -91,12 +91,12 @@ def _normal(path: str) -> str:
         return _SLASHES.sub("/", local).rstrip("/")
     try:
         return os.path.realpath(local)
-    except ValueError:  # What no file system takes for a path, reading it will tell.
+    except ValueError:  # No valid path; reading it will fail with an error.
         return local
 
 
 def _may_be(read: TableRef, target: TableRef) -> bool:
-    """Whether these may be one table although paths and names differ: two paths of one file system are not."""
+    """Whether two references may be the same table although they differ; two paths of one file system are not."""
     if read.path is None or target.path is None:
         return True
     return _scheme(read.path) != _scheme(target.path)
@@ -108,10 +108,10 @@ def _scheme(path: str) -> str:
 
 
 def _location(spark: SparkSession, target: TableRef) -> str:
-    """Where a table lies; nothing if that cannot be told, as of a view: reading it tells what is wrong with it."""
+    """The location of a table; empty if it has none, like a view: any fault shows when it is read."""
     try:
         detail = detail_of(spark, target)
-    except Exception:  # of whatever kind: nothing but that it is the application's own is a reason to refuse it here
+    except Exception:  # of any kind: only the application's own tables are refused here
         return ""
     return "" if detail is None or not detail["location"] else _normal(detail["location"])
 

@@ -1,7 +1,7 @@
 """Remains of earlier erasures: files with removed rows, which stay until a vacuum deletes them.
 
-The log of a table shows that an erasure rewrote it, but not whose rows were removed. So anyone without rows in a table
-may have had some, for as long as the log shows an erasure.
+A table's log shows that an erasure rewrote the table, but not whose rows were removed. So a subject without rows in a
+table may have had some before, as long as the log shows an erasure.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from versioned.identifiers import TableRef
 from versioned.replay import ERASED
 from versioned.table_log import history, own_details
 
-#: So far ahead of UTC is the place on earth where a day begins first.
+#: How far ahead of UTC the place is where a day begins first.
 _FIRST_OF_ALL: Final = timedelta(hours=14)
 _VACUUM: Final = "VACUUM"
 _BEGUN: Final = f"{_VACUUM} START"
 _ENDED: Final = f"{_VACUUM} END"
-#: How long a vacuum kept files: as the table's property says, or as RETAIN did. By which of both it went is not told.
+#: How long a vacuum kept files: by the table's property, or by RETAIN. The log does not say which of both applied.
 _KEPT: Final = ("defaultRetentionMillis", "specifiedRetentionMillis")
-#: How many commits are looked at first, and then: Delta lists all of them in the driver's memory.
+#: How many commits to read at first, and then at most: Delta lists all of them in the driver's memory.
 _LIMITS: Final = (1_000, 100_000)
 
 
 def gone_on(at: datetime, retention: timedelta) -> date:
-    """The first day that lies wholly after the time that something is kept, wherever on earth that day is read.
+    """The first day that lies wholly after a retention has ended, in every time zone on earth.
 
     Args:
-        at: From when on it is kept, in UTC.
-        retention: How long.
+        at: When the retention begins, in UTC.
+        retention: How long it is.
 
     >>> gone_on(datetime(2026, 1, 1, 9), timedelta(days=7)), gone_on(datetime(2026, 1, 1, 20), timedelta(days=7))
     (datetime.date(2026, 1, 9), datetime.date(2026, 1, 10))
@@ -44,7 +44,7 @@ def gone_on(at: datetime, retention: timedelta) -> date:
 
 @dataclass(frozen=True)
 class Vacuum:
-    """A vacuum that came to its end: when it began to delete, in UTC, and for how long it kept files at most."""
+    """A completed vacuum: when it began to delete, in UTC, and how long it kept files at most."""
 
     at: datetime
     kept: timedelta
@@ -58,13 +58,13 @@ class PastErasure:
     vacuums: tuple[Vacuum, ...] = ()
 
     def files_gone(self, retention: timedelta) -> date | None:
-        """From this day on a vacuum leaves no file with the rows; None = one has removed them.
+        """The day from which on a vacuum leaves no file with the rows; None if one has removed them already.
 
-        Before it deletes, a vacuum lists all files, and tells neither when it began with that. So one counts only from
-        the day on that is told here: that lies hours behind the time for which the files were kept.
+        Before it deletes, a vacuum lists all files, and the log does not say when that began. So a vacuum only counts
+        from the same day on, which is hours after the files' retention has ended.
 
         Args:
-            retention: For how long the table keeps replaced files.
+            retention: How long the table keeps replaced files.
         """
         if any(vacuum.at.date() >= gone_on(self.at, max(retention, vacuum.kept)) for vacuum in self.vacuums):
             return None
@@ -72,12 +72,12 @@ class PastErasure:
 
 
 def past_erasure(spark: SparkSession, target: TableRef, newest: int) -> PastErasure | None:
-    """The newest erasure that the log of a table tells of; None if it tells of none, no more, or not lately.
+    """The newest erasure in the log of a table; None if it shows none, not any more, or not among the newest commits.
 
     Args:
         spark: The session.
         target: The table.
-        newest: Its newest version, by which it is known whether there are more commits to look at.
+        newest: Its newest version, which shows whether there are more commits to read.
     """
     told = F.col("operation").startswith(_VACUUM) | F.col("userMetadata").contains(f'"{ERASED}"')
     for limit in _LIMITS:
@@ -88,7 +88,7 @@ def past_erasure(spark: SparkSession, target: TableRef, newest: int) -> PastEras
 
 
 def newest_erasure(commits: Iterable[Row | Mapping[str, Any]]) -> PastErasure | None:
-    """The newest erasure among commits, newest first, with the vacuums behind it.
+    """The newest erasure among commits (newest first), with the vacuums after it.
 
     >>> said = '{"versioned": {}, "details": {"erased": true}}'
     >>> at = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -110,7 +110,7 @@ def newest_erasure(commits: Iterable[Row | Mapping[str, Any]]) -> PastErasure | 
 
 
 def _at(row: Row | Mapping[str, Any]) -> datetime:
-    # The history tells an instant, collected in this process's zone.
+    # The history has instants, which are collected in this process's time zone.
     at: datetime = row["timestamp"]
     return at.astimezone(timezone.utc)
 

@@ -17,16 +17,16 @@ from versioned.statistics import check_hidden, names_in
 def check_personal(
     hidden: Collection[str], nodes: Iterable[Node], rules: Iterable[IntakeRule], united: StructType
 ) -> None:
-    """Refuse names that no column has, nor a field in one, from the sources to the sinks.
+    """Refuse names that no column, and no field in one, has anywhere between the sources and the sinks.
 
     Args:
-        hidden: The names, whatever their case.
-        nodes: Those of the plan.
-        rules: How its sources are read.
+        hidden: The names; case does not matter.
+        nodes: The nodes of the plan.
+        rules: The intake rules of its sources.
         united: The columns of the sources, a struct column per topic.
 
     Raises:
-        ConfigurationError: with what was probably meant, and all that there are.
+        ConfigurationError: with the name that was probably meant, and all names that there are.
     """
     if hidden:
         kinds = [field.dataType for field in united.fields] + [rule.types for rule in rules if rule.types is not None]
@@ -34,7 +34,7 @@ def check_personal(
 
 
 def _of_plan(nodes: Iterable[Node]) -> Iterator[str]:
-    """Fields of keys and values, and of structs in them, as far as the plan names them."""
+    """The fields of keys and values, and of structs in them, as far as the plan names them."""
     for node in nodes:
         yield from key_fields(node) or ()
         yield from value_fields(node) or ()
@@ -47,7 +47,7 @@ def _of_plan(nodes: Iterable[Node]) -> Iterator[str]:
 
 
 def _named(waiting: list[Expr]) -> Iterator[str]:
-    """What the expressions call the fields of rows that they make."""
+    """The names that expressions give to fields of the rows that they make."""
     while waiting:
         op, args = operation(waiting.pop())
         if op == "struct":

@@ -20,7 +20,7 @@ _SIZES: Final = ("records", "bytes", "records_max", "bytes_max")
 
 
 def grace_of(ledger: DataFrame, node: str) -> SuggestedGrace:
-    """The grace that the lateness of a node's records suggests, over all batches.
+    """The grace suggested by the lateness of a node's records, over all batches.
 
     Args:
         ledger: The application's rows of the ledger.
@@ -30,16 +30,16 @@ def grace_of(ledger: DataFrame, node: str) -> SuggestedGrace:
 
 
 def lateness_of(ledger: DataFrame, topology: Topology, node: str | None, share: float) -> Picture:
-    """How late the records of a node came, over all batches; without a node, those of all sources.
+    """A picture of how late the records of a node came, over all batches; without a node, those of all sources.
 
     Args:
         ledger: The application's rows of the ledger.
         topology: Its plan.
         node: A node's name.
-        share: Of the records, that are to come within the suggested grace.
+        share: The share of records that should come within the suggested grace.
 
     Raises:
-        ConfigurationError: no such node, nothing was measured, or the share is none.
+        ConfigurationError: there is no such node, nothing was measured, or the share is out of range.
     """
     names = [each.name for each in topology]
     if node is not None and node not in names:
@@ -61,22 +61,22 @@ def lateness_of(ledger: DataFrame, topology: Topology, node: str | None, share: 
 
 
 def buffer_of(ledger: DataFrame, node: Suppress, rule: BufferRule, batches: int) -> Picture:
-    """How full the buffer of a suppression was after each of the newest batches of the current epoch.
+    """A picture of how full a suppression's buffer was after each of the newest batches of the current epoch.
 
     Args:
         ledger: The application's rows of the ledger.
         node: The suppression.
-        rule: What it promises.
-        batches: At most so many.
+        rule: Its rule, with the bounds.
+        batches: The most batches to show.
     """
     if batches < 1:
         raise ConfigurationError(f"batches is {batches}. Give 1 or more.")
     wanted = [f"{node.name}.{size}" for size in _SIZES]
-    # Each epoch counts its batches anew.
+    # An epoch may count its batches from 0 again, so only one is shown.
     epoch = ledger.agg(F.max("epoch")).collect()[0][0]
     told = ledger.where((F.col("epoch") == F.lit(epoch)) & F.array_contains(F.map_keys("counts"), wanted[0]))
     counts = F.map_filter("counts", lambda what, _: what.isin(wanted)).alias("counts")
-    # As microseconds: a collected timestamp would be in the time zone of this process.
+    # In microseconds: a collected timestamp would be in this process's time zone.
     rows = told.select("batch_id", F.unix_micros("clock").alias("clock"), counts)
     newest = rows.orderBy(F.desc("batch_id")).limit(batches).collect()
     return buffer_sizes(
@@ -88,7 +88,7 @@ def buffer_of(ledger: DataFrame, node: Suppress, rule: BufferRule, batches: int)
 
 
 def _classes(ledger: DataFrame, nodes: list[str]) -> dict[str, dict[int, int]]:
-    """Of each node, how many records were how late, over all batches."""
+    """The numbers of records of each node by class of lateness, over all batches."""
     columns = F.explode(F.map_filter("counts", lambda what, _: _is_class_of(what, nodes))).alias("what", "n")
     summed = ledger.select(columns).groupBy("what").agg(F.sum("n").alias("n")).collect()
     rows = [{"counts": {row["what"]: row["n"]}} for row in summed]

@@ -1,20 +1,20 @@
 """The place of each record among all records of its scope: an array of longs, sorted as docs/decisions/0003 says.
 
 * ``order="arrival"``: (running maximum of ts in its source and scope, tables before streams, declared position,
-  sequence, number of the batch, row number in the source and scope, scope); without a sequence or partitions these
-  are left out. The running maxima are carried across batches. Row numbers are not, and a sequence may tell several
-  records the same number: it is the batch's number that keeps a record of a later batch from having the same place. The
-  scope keeps records of two partitions apart, which may have an offset and a time in common: what comes of the one,
-  down all branches of the plan, comes before what comes of the other.
+  sequence, number of the batch, row number in the source and scope, scope). Sequence and scope are left out if the
+  source has none. The running maxima are carried across batches. Row numbers are not, and several records may have the
+  same sequence, so it is the batch number that gives a record of a later batch another place. The scope distinguishes
+  records of two partitions, which may have the same offset and time: everything that follows from the one, down all
+  branches of the plan, comes before what follows from the other.
 * ``order="sequence"``: (the given sequence, tables before streams, declared position, stable hash, row number). Rows
   that are equal in every column are counted from one in each batch; all others have number one, and so the same place
-  however the input is cut.
+  however the input is cut into batches.
 
-The sequence of a record that has none is its time, in microseconds.
+The sequence of a record without one is its time, in microseconds.
 
-A running maximum needs an order. A large batch of one scope is put in order in pieces, side by side: each piece is a
-part of the span of what orders the records, and what the pieces before it came to is added once the batch was surveyed.
-The places are the same as of one piece.
+A running maximum needs an order. A large batch of one scope is ordered in pieces, in parallel: each piece is a part of
+the range of the sequence, and the maximum and the row count of the pieces before it are added once the batch was
+surveyed. The places are the same as with a single piece.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from suppress.window_rules import NEVER_US
 from versioned import spark_functions as F
 
 Order = Literal["arrival", "sequence"]
-#: What numbers the records of a scope, if the source has it, what orders those of one number, and what breaks ties.
+#: Columns: the sequence, if the source has one; what orders records of the same sequence; and what breaks ties.
 SEQUENCE, WITHIN, TIE = "_sequence", "_within", "_tie"
-#: The piece that a record is in.
+#: Column: the number of a record's piece.
 PIECE: Final = "_piece"
 _REACHED, _ROW = "_reached", "_row"
 _PIECES: Final = 64
-#: Fewer records are put in order by one task before others have started.
+#: Fewer records are ordered by one task before others would have started.
 _MANY: Final = 100_000
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """A span of what orders records, in parts of equal width."""
+    """A range of what orders the records, divided into parts of equal width."""
 
     low: int
     high: int
 
     def number(self, value: Column) -> Column:
-        """The part that a value is in; what lies outside the span is in the nearest, and null in the first."""
+        """The number of the part with a value; a value outside the range is in the nearest part, null in the first."""
         width = (self.high - self.low) // _PIECES + 1
         inside = F.least(F.greatest(value, F.lit(self.low)), F.lit(self.high))
         return F.least(F.floor((inside - F.lit(self.low)) / F.lit(width)), F.lit(_PIECES - 1)).cast("int")
@@ -57,14 +57,14 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Ordering:
-    """What the places of a source's records have in common.
+    """How a source's records are ordered: what makes up their places.
 
     Args:
         order: How several sources are merged.
         kind: 0 = a table, 1 = a stream.
-        position: The node's, in the plan.
+        position: The position of the node in the plan.
         has_sequence: Whether the source has a sequence.
-        has_ties: Whether it says what orders the records of one number; else their times do.
+        has_ties: Whether it has columns that order records of the same sequence; otherwise their times do.
         has_scopes: Whether it has partitions.
     """
 
@@ -77,33 +77,33 @@ class Ordering:
 
 
 def pieces_of(records: DataFrame, ordering: Ordering, count: int) -> Pieces | None:
-    """The pieces in which the records of one scope are put in order; None = in one. A job, if there are many.
+    """The pieces in which the records of one scope are ordered; None = a single one. Runs a job for many records.
 
     Args:
-        records: ``_sequence _us``, without those far off that would make all others one piece.
-        ordering: What their places have in common.
-        count: How many they are.
+        records: ``_sequence _us``; without outliers, which would put all others into one piece.
+        ordering: How they are ordered.
+        count: How many there are.
     """
     if ordering.order == "sequence" or count < _MANY:
         return None
     at = _orders()
     row = records.agg(F.min(at).alias("low"), F.max(at).alias("high")).collect()[0]
-    # The width of a wider span may be more than a long can tell.
+    # The width of a wider range might overflow a long.
     return None if row["low"] is None or row["high"] - row["low"] >= 2**62 else Pieces(row["low"], row["high"])
 
 
 def put_in_order(records: DataFrame, ordering: Ordering, is_valid: Column, pieces: Pieces | None) -> DataFrame:
-    """Add what the place of each record is made of, as far as its piece tells it.
+    """Add the parts of each record's place, as far as they follow from its own piece.
 
     Args:
-        records: ``_us _scope _sequence _tie``, ``_within`` if it has ties, and others.
-        ordering: What their places have in common.
-        is_valid: Only valid records move the running maximum.
-        pieces: In which the records, of one scope, are put in order.
+        records: ``_us _scope _sequence _tie``, ``_within`` if the ordering has ties, and others.
+        ordering: How they are ordered.
+        is_valid: Which records are valid; only these advance the running maximum.
+        pieces: The pieces, if records of one scope are ordered in several.
     """
     piece = F.lit(0) if pieces is None else pieces.number(_orders())
     if ordering.order == "sequence":
-        # In no order that a piece would tell: which of equal rows is which is no matter, but each is one.
+        # Independent of pieces: it does not matter which of several equal rows gets which number.
         equal = Window.partitionBy(SCOPE, SEQUENCE, TIE).orderBy(TIE)
         return records.withColumns({PIECE: piece, _ROW: F.row_number().over(equal).cast("long")})
     of_piece = (SCOPE,) if pieces is None else (SCOPE, PIECE)
@@ -117,17 +117,17 @@ def put_in_order(records: DataFrame, ordering: Ordering, is_valid: Column, piece
 def placed(
     records: DataFrame, ordering: Ordering, surveyed: Iterable[Row], maxima: Mapping[int, int], number: int
 ) -> DataFrame:
-    """The records with their places, instead of what these are made of.
+    """The records with their places, in place of the columns from which these are made.
 
     Args:
-        records: What :func:`put_in_order` made.
-        ordering: What their places have in common.
-        surveyed: Per scope and piece: ``rows``, how many records, and ``newest``, of the valid ones.
+        records: The result of :func:`put_in_order`.
+        ordering: How they are ordered.
+        surveyed: Per scope and piece: ``rows``, the number of records, and ``newest``, the newest ts of valid ones.
         maxima: Running maximum of ts per scope before the batch.
         number: The number of the batch.
     """
     kind, position = F.lit(ordering.kind), F.lit(ordering.position)
-    # Rules that go record by record compare places, so that nothing in them may be null.
+    # No part of a place may be null, since Python compares places record by record.
     told = F.coalesce(SEQUENCE, US, F.lit(0))
     if ordering.order == "sequence":
         place = F.array(told, kind, position, F.col(TIE), F.col(_ROW))
@@ -144,7 +144,7 @@ def placed(
 def _before_each(
     pieces: Mapping[int, Row], of: Callable[[Row], int], add: Callable[[int, int], int], nothing: int
 ) -> Column:
-    """What the pieces before each record's come to; of a batch in one piece, nothing."""
+    """The total over all pieces before each record's own; ``nothing`` for a batch in one piece."""
     if not any(pieces):
         return F.lit(nothing).cast("long")
     each = [of(pieces[piece]) if piece in pieces else nothing for piece in range(_PIECES - 1)]

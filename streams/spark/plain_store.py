@@ -1,7 +1,7 @@
 """Tables without versions on Spark: the latest value per key by arrival.
 
-State: a Delta table with the key columns, ``ts`` and the value columns, named after its store; a tombstone deletes the
-row. Where the ts of a deleted key still matters, tombstones are kept as rows with ``deleted``.
+State: a Delta table with the key columns, ``ts`` and the value columns, named after its store. A tombstone deletes the
+row; where the ts of a deleted key still matters, tombstones are kept as rows with ``deleted``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from versioned.spec import DELETED, PRESENT
 from versioned.table_details import properties_of
 from versioned.upsert import upsert
 
-#: The ts of a key's last result, deleted or not.
+#: Column: the ts of a key's last result, deleted or not.
 LAST_US: Final = "_last_us"
 _TS: Final = "ts"
 _GONE: Final = "_gone"
@@ -47,13 +47,13 @@ class PlainStore(LookupTable):
     """Keeps the latest value per key.
 
     Args:
-        node: The operator whose table it is.
-        table: Its table's name.
+        node: The operator that owns the table.
+        table: The table's name.
         keeps_tombstones: Whether a deleted key stays as a row, with its ts.
         extra: Columns of the changes that are stored beside the value.
-        aggregate: Which kind of aggregate the values are results of, if they are.
-        taken: What that takes of a table's row, as a digest.
-        properties: What the table says of itself when it is made.
+        aggregate: The kind of aggregate, if the values are results of one.
+        taken: A digest of what the aggregate takes of a table's row.
+        properties: Table properties to set when the table is made.
     """
 
     def __init__(
@@ -76,35 +76,35 @@ class PlainStore(LookupTable):
         self._made_with = {**properties, **said}
         self._batch: Batch | None = None
         self._input: Flow | None = None
-        #: The batch's changes, once somebody asked for them.
+        #: The batch's changes, once somebody has asked for them.
         self._told: DataFrame | None = None
-        #: The rows before the batch: a plan that several readers share, for finding a table's files takes time.
+        #: The rows before the batch; several readers share this plan, since finding a table's files takes time.
         self._rows: DataFrame | None = None
         self._is_ready = False
         self._said: Mapping[str, str] | None = None
-        #: Columns of the table that the plan has left out since.
+        #: Columns of the table that the plan no longer has.
         self._left_out: list[Column] = []
 
     def target(self, root: TableRef) -> TableRef:
-        """The table that it keeps."""
+        """The store's table."""
         return root.child(self._table)
 
     def steps(self, root: TableRef) -> list[StepOf]:
-        """The writes that a batch may make to it."""
+        """The writes that a batch may make to the table."""
         return [(self.target(root), self._node, "main")]
 
     def typed(self) -> DataFrame:
         return self._frame
 
     def put(self, batch: Batch, flow: Flow) -> Flow:
-        """Take the batch's changes; they land with :meth:`write`.
+        """Take the batch's changes, which :meth:`write` commits.
 
         Args:
             batch: The batch.
             flow: Records with a key, or changes of another table.
 
         Returns:
-            The table's own changes, ``_old`` being the value that each replaced.
+            The table's own changes, with the value that each replaced in ``_old``.
         """
         self._batch, self._input, self._rows, self._told = batch, flow, None, None
         self._make_ready(batch)
@@ -114,7 +114,7 @@ class PlainStore(LookupTable):
         return self.dated().where(F.col(VALUE).isNotNull())
 
     def dated(self) -> DataFrame:
-        """The rows before the batch, tombstones that are kept included (as null values)."""
+        """The rows before the batch, including tombstones that are kept (as null values)."""
         assert self._batch is not None
         if self._rows is None:
             self._rows = self.before(self._batch, self.key_type.names, self.value_type.names)
@@ -122,19 +122,19 @@ class PlainStore(LookupTable):
         return self._rows
 
     def before(self, batch: Batch, keys: list[str], values: list[str]) -> DataFrame | None:
-        """The rows before the batch, for whoever computes the batch's changes; None if there is no table yet.
+        """The rows before the batch, for an operator that computes the batch's changes; None if there is no table yet.
 
         Returns:
-            ``_key``, ``_value``, ``_us`` and what is stored beside the value.
+            ``_key``, ``_value``, ``_us`` and the columns stored beside the value.
 
         Raises:
-            ConfigurationError: the plan was changed, and the table lacks a column that is asked for, or holds rows of
-                another key, results of another aggregate, versions, or tombstones that are none of the plan.
+            ConfigurationError: the plan was changed, and the table lacks a column that is needed, or has rows of
+                another key, results of another aggregate, versions, or tombstones that the plan does not keep.
         """
         target = self.target(batch.root)
         if not self._is_ready and batch.is_missing(target):
             return None
-        # A value without columns is there or deleted; that it is there stands in no column.
+        # A value without columns is either there or deleted, and no column says that it is there.
         stored = value_columns(values)
         value = F.struct(*map(F.col, map(quote, stored))) if stored else present()
         if self._keeps_tombstones:
@@ -157,7 +157,7 @@ class PlainStore(LookupTable):
         return latest_at_place(asked, self.dated(), changes, dated_tombstones=self._keeps_tombstones, few=few)
 
     def properties(self, batch: Batch) -> Mapping[str, str]:
-        """What the table, which is there, said of itself when it was first looked at."""
+        """The properties of the table, which must exist, as they were when first read."""
         if self._said is None:
             self._said = properties_of(batch.session, self.target(batch.root))
         return self._said
@@ -183,17 +183,17 @@ class PlainStore(LookupTable):
         elif not self._is_ready:
             made = self._stored(self._frame)
             rows = read_table(batch.session, target)
-            # An aggregate goes on from its columns, which must not be null.
+            # An aggregate gets no new columns: it goes on from its stored ones, which must not be null.
             new = StructType() if self._aggregate is not None else batch.addable(rows.schema, made.schema)
             self._check(batch, rows, self.key_type.names, (name for name in made.columns if name not in new.names))
-            # What is kept beside an aggregate may grow wider from batch to batch, as sums of decimals do.
+            # Columns beside an aggregate may have wider types from batch to batch, as sums of decimals do.
             check_types(self._node, self._table, rows.schema, made.drop(*self._extra).schema)
             batch.add_columns(target, new)
             self._left_out = nulls_of(rows.schema, made.columns)
         self._is_ready = True
 
     def _check(self, batch: Batch, rows: DataFrame, keys: Iterable[str], names: Iterable[str]) -> None:
-        """Refuse a table that is not what the plan counts on, or lacks columns."""
+        """Refuse a table that does not fit the plan, or lacks columns."""
         said, keeps = self.properties(batch), self._keeps_tombstones
         check_plain(self._node, self._table, said, rows.columns, keys, keeps_tombstones=keeps)
         if self._aggregate is not None:
@@ -210,20 +210,20 @@ class PlainStore(LookupTable):
         assert self._batch is not None
         newest = self._newest()
         gone = [] if self._keeps_tombstones else [F.col(VALUE).isNull().alias(_GONE)]
-        # A row without a column that the plan left out would keep its former value there, and give it back once the
-        # plan has the column again.
+        # Set columns that the plan left out to null: else rows would keep former values there, which would come back
+        # once the plan has the columns again.
         rows, target = self._stored(newest, *self._left_out, *gone), self.target(self._batch.root)
         is_small = self._batch.is_small and not self._tells_changes(self._batch)
         return upsert(target, rows, self.key_type.names, _GONE if gone else None, is_small=is_small)
 
     def _newest(self) -> DataFrame:
-        """The last change of each key; the batch's changes, which were put in order already, tell which it is."""
+        """The last change of each key; taken from the batch's changes if these were already ordered."""
         if self._told is not None and not self._extra:
             return self._told.where(_IS_LAST)
         return newest_of_keys(self._frame)
 
     def _tells_changes(self, batch: Batch) -> bool:
-        """Whether somebody may follow the table by its change data feed, which tells rows that are written anew too."""
+        """Whether the table has a change data feed, which would also show unchanged rows that are rewritten."""
         return self.properties(batch).get(_FEED, "false").lower() == "true"
 
     def _tell(self) -> DataFrame:

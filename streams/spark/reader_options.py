@@ -1,6 +1,6 @@
 """Options set on Spark's readers in addition to a source's own, so that no record is silently lost or changed.
 
-The source's own options take precedence.
+An option of the source itself takes precedence.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from versioned.given import check_mapping, close
 from versioned.identifiers import TableRef
 
 #: Column of a source: the text of a record that could not be decoded; null = it could. Such a record is put aside as
-#: ``BAD_TYPE``, whatever its other columns hold. Files of text have it by themselves, others by their transform.
+#: ``BAD_TYPE``, whatever is in its other columns. Text files get it automatically, other sources by their transform.
 MALFORMED: Final = "_malformed"
 #: The format of tables.
 DELTA: Final = "delta"
-#: Formats of files, as Spark calls them.
+#: Spark's names of file formats.
 FILES: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
-#: Spark's reader of JSON makes nulls of a line with a longer text than this allows. How large a record may be is for
-#: its source's contract to say, with a reason and a count.
+#: Spark's JSON reader makes nulls of a line with a text longer than this, so there is no limit here: the source's
+#: contract limits records, with a reason and a count.
 WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
-#: A date is a whole day and nothing else. Without a format Spark's readers of text take a month for its first day, and
-#: leave out what stands behind a day, such as a time.
+#: A date is a whole day and nothing else. Without a format, Spark's text readers take a month for its first day, and
+#: ignore whatever follows a day, such as a time.
 _WHOLE_DAYS: Final = {"dateFormat": "yyyy-M-d"}
-#: Of digits Spark's reader of JSON makes a date so many days after 1970, as its first versions wrote them.
+#: Without these, Spark's JSON reader takes digits for days since 1970, as its first versions wrote dates.
 DAYS_IN_JSON: Final = {**_WHOLE_DAYS, "enableDateTimeParsingFallback": "false"}
-#: A stream passes over a file that comes later than its first batch and is so much older than the newest one; by
-#: default that is a week, which a file that was moved, or unpacked from an archive, may well be.
+#: A stream ignores a file that comes after its first batch and is older than the newest one by this much. The default
+#: is a week, which a file that was moved, or unpacked from an archive, may well exceed.
 _ANY_AGE: Final = {"maxFileAge": "36500d"}
-#: A table is all of its changes, so the start is not Spark's "latest"; and what a producer took back is none of them.
+#: A table consists of all of its changes, so not Spark's "latest"; and records of aborted transactions do not count.
 WHOLE_TOPIC: Final = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
 _LATEST: Final = "latest"
 _FEED: Final = "readchangefeed"
-#: Of what they cannot decode, Spark's readers of text make nulls, unless there is a column for its text.
+#: Formats whose readers make nulls of what they cannot decode, unless there is a column for its text.
 _TEXT_FILES: Final = frozenset({"csv", "json", "xml"})
-#: Instead of the text of a record of XML, for which Spark gives that of its whole file, other records included.
+#: Replaces the text of an XML record: Spark gives that of the whole file, including other records.
 _IN_XML: Final = "<a record of XML that does not fit>"
-#: Options of these readers, in lower case, by which users say themselves what becomes of it.
+#: Options of these readers, in lower case, by which users decide themselves what happens to such records.
 _OWN_WAYS: Final = frozenset({"mode", "columnnameofcorruptrecord"})
-#: Options of streaming sources, by which batches are cut and files are found: misspelt, they change both unseen.
+#: Options of streaming sources that decide how batches are cut and files are found; misspelt, they silently do not.
 _STREAMING: Final = (
     "cleanSource",
     "fileNameOnly",
@@ -66,14 +66,14 @@ _STREAMING: Final = (
     "startingTimestamp",
     "startingVersion",
 )
-#: A letter or two of a name.
+#: The similarity of names that differ by a letter or two.
 _NEARLY: Final = 0.9
 _CORRUPT: Final = "spark.sql.columnNameOfCorruptRecord"
 _DEFAULT_CORRUPT: Final = "_corrupt_record"
 
 
 def option_texts(given: Mapping[str, Any]) -> dict[str, str]:
-    """Options of a reader or a writer as texts, which Spark makes of them as well.
+    """Options of a reader or a writer as texts, converted as Spark does it.
 
     Raises:
         ConfigurationError: they are no mapping, or one of them is neither a text nor a number, a flag or a path.
@@ -86,23 +86,23 @@ def option_texts(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_source(form: str, options: Mapping[str, str], table: str | None, *, has_schema: bool) -> None:
-    """Refuse a source that is told by two places or none, and an option that is misspelt.
+    """Refuse a source with no place to read from, or two, and a misspelt option.
 
     Args:
         form: The format.
-        options: Those of the source, its path among them.
+        options: The options of the source, including its path.
         table: The name of a table of a catalog; None if the source reads something else.
-        has_schema: Whether columns are said.
+        has_schema: Whether the source has a schema.
 
     Raises:
-        ConfigurationError: saying what to leave out, to add or to write.
+        ConfigurationError: says what to leave out, to add or to correct.
     """
     _check_place(form, options, table, has_schema=has_schema)
     _check_spelling(options)
 
 
 def _check_place(form: str, options: Mapping[str, str], table: str | None, *, has_schema: bool) -> None:
-    """Refuse a source of Delta without a place, and a table of a catalog that is not told by its name alone.
+    """Refuse a Delta source without a path or table, and a table of a catalog with more than its name.
 
     >>> _check_place("delta", {"skipChangeCommits": "true"}, "main.sales.orders", has_schema=False)
     >>> _check_place("delta", {}, None, has_schema=False)  # doctest: +ELLIPSIS
@@ -135,7 +135,7 @@ def _check_place(form: str, options: Mapping[str, str], table: str | None, *, ha
 
 
 def _check_spelling(said: Collection[str]) -> None:
-    """Refuse an option that is nearly called like one of Spark's streaming sources: misspelt, Spark passes over it.
+    """Refuse an option that is spelt nearly like one of Spark's streaming sources: Spark would ignore it.
 
     >>> _check_spelling(["maxfilespertrigger", "minOffsetsPerTrigger", "cloudFiles.maxFilesPerTrigger", "mergeSchema"])
     >>> _check_spelling(["maxFilePerTrigger"])
@@ -150,7 +150,7 @@ def _check_spelling(said: Collection[str]) -> None:
 
 
 def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
-    """The options of a reader, those of the source among them.
+    """The options of a reader: ours, overridden by those of the source.
 
     >>> reader_options("kafka", {"subscribe": "t"})
     {'startingOffsets': 'earliest', 'kafka.isolation.level': 'read_committed', 'subscribe': 't'}
@@ -168,7 +168,7 @@ def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
 
 
 def options_at_rest(form: str, said: Mapping[str, str]) -> dict[str, str]:
-    """The options of a source by which one batch is everything that it has, not what is to come.
+    """The options with which a batch read gives everything that a source has, not only what is to come.
 
     >>> options_at_rest("kafka", {"subscribe": "t", "startingOffsets": "latest"})
     {'subscribe': 't'}
@@ -182,7 +182,7 @@ def options_at_rest(form: str, said: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_whole_feed(form: str, said: Mapping[str, str]) -> bool:
-    """Whether a source is the change feed of a table, from the table as it was at the first start.
+    """Whether a source is a table's change feed that begins with the table as it is at the first start.
 
     >>> is_whole_feed("delta", {"readChangeFeed": "true", "startingVersion": "3"})
     False
@@ -193,20 +193,20 @@ def is_whole_feed(form: str, said: Mapping[str, str]) -> bool:
 
 
 def as_first_changes(table: DataFrame) -> DataFrame:
-    """A table as the first batch of its change feed has it: each row inserted."""
+    """A table in the form of its change feed's first batch: each row is an insert."""
     told = {"_change_type": F.lit("insert"), "_commit_version": F.lit(0).cast("long")}
     return table.withColumns({**told, "_commit_timestamp": F.current_timestamp()})
 
 
 def text_options(kind: str, *, has_header: bool) -> dict[str, str]:
-    """How the values in files of text are read.
+    """The options for the values in text files.
 
-    In quotes of CSV a quote is doubled, as spreadsheets and databases write it (RFC 4180); Spark takes a backslash
-    before it. And a header is to be as the schema; Spark takes columns by their places, whatever it says.
+    In quoted CSV values a quote is doubled, as spreadsheets and databases write it (RFC 4180); Spark's default is a
+    backslash before it. And a header must match the schema; by default Spark ignores it, and goes by position.
 
     Args:
-        kind: The format, in small letters.
-        has_header: Whether files of CSV begin with the names of their columns.
+        kind: The format, in lower case.
+        has_header: Whether CSV files begin with the names of their columns.
 
     >>> text_options("xml", has_header=False)
     {'dateFormat': 'yyyy-M-d'}
@@ -218,13 +218,13 @@ def text_options(kind: str, *, has_header: bool) -> dict[str, str]:
 def with_misfits(
     spark: SparkSession, form: str, said: Mapping[str, str], schema: str | StructType | None
 ) -> tuple[str | StructType | None, dict[str, str]]:
-    """The columns of a reader and what else it is told: of files of text with the column :data:`MALFORMED`.
+    """The schema and further options of a reader; for text files with the column :data:`MALFORMED`.
 
     Args:
         spark: The session.
         form: The format.
-        said: Options of the source. One that says what becomes of records that cannot be read is left to its way.
-        schema: Its columns; None where Spark knows them.
+        said: Options of the source; if they decide what happens to records that cannot be read, nothing is added.
+        schema: Its columns; None if Spark knows them.
     """
     if schema is None or not _puts_aside(form, said):
         return schema, {}
@@ -235,12 +235,12 @@ def with_misfits(
 
 
 def columns_read(form: str, said: Mapping[str, str], columns: StructType) -> StructType:
-    """The columns that a reader of files gives, where the session has Spark's defaults and no folder tells more.
+    """The columns that a file reader gives, if the session has Spark's defaults and no folder adds partition columns.
 
     Args:
         form: The format.
         said: Options of the source.
-        columns: Those of its schema.
+        columns: The columns of its schema.
 
     >>> columns_read("json", {}, StructType().add("n", StringType())).names
     ['n', '_malformed']
@@ -250,7 +250,7 @@ def columns_read(form: str, said: Mapping[str, str], columns: StructType) -> Str
 
 
 def _puts_aside(form: str, said: Mapping[str, str]) -> bool:
-    """Whether records that cannot be read are to be found in a column of ours."""
+    """Whether records that cannot be read go into our column :data:`MALFORMED`."""
     return form.lower() in _TEXT_FILES and _OWN_WAYS.isdisjoint(name.lower() for name in said)
 
 
@@ -260,7 +260,7 @@ def _and_malformed(columns: StructType) -> StructType:
 
 
 def told_of_misfits(frame: DataFrame, form: str) -> DataFrame:
-    """What a reader gave, with a text of one record in :data:`MALFORMED` at most."""
+    """A reader's rows; for XML with a fixed text in :data:`MALFORMED`, where Spark puts the whole file."""
     if form.lower() != "xml" or MALFORMED not in frame.columns:
         return frame
     return frame.withColumn(MALFORMED, F.when(F.col(MALFORMED).isNotNull(), F.lit(_IN_XML)))

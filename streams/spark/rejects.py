@@ -1,7 +1,7 @@
 """The rejects table of an application: every rejected record, with its reason.
 
-This module applies what the sources' contracts say about invalid records: a record with the action ``drop`` is counted
-but not kept; one with ``fail`` ends the batch before anything of it is written.
+The actions of the sources' contracts for invalid records are carried out here: a record to *drop* is counted but not
+kept, and one to *fail* on ends the batch before anything of it was written.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from versioned.statistics import hide
 
 #: The column that holds a record as JSON.
 RECORD: Final = "record"
-#: As in the ledger, the instant is the same kind in every session.
+#: As in the ledger, the type of instants does not depend on the session.
 _SCHEMA: Final = (
     f"node STRING, reason STRING, ts TIMESTAMP_LTZ, scope INT, place ARRAY<BIGINT>, {RECORD} STRING, _batch_id LONG"
 )
 
 
 class Rejects:
-    """Appends what the operators of a batch rejected, in one commit.
+    """Appends the records that a batch's operators put aside, in one commit.
 
     Args:
         target: The table.
-        action: Tells what becomes of a node's records with a reason.
-        pii_columns: Columns of which tables keep no statistics; a record may hold any of them.
+        action: The action for a node's records with a reason.
+        pii_columns: Columns with personal data, of which tables keep no statistics; a record may have any of them.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class Rejects:
 
     @property
     def step(self) -> StepOf:
-        """The write that a batch may make to it."""
+        """The write that a batch may make to the table."""
         return (self.target, "rejects", "main")
 
     def create(self, session: SparkSession, *, is_there: bool) -> None:
-        """Make the table if it is not there; without statistics of personal data in any case."""
+        """Make the table if it is missing; in any case, let it keep no statistics of personal data."""
         if not is_there:
             columns = session.createDataFrame([], _SCHEMA).schema
             make_table(session, self.target, create_plain(self.target, columns, self._hidden), or_take=True)
@@ -64,10 +64,10 @@ class Rejects:
             hide(session, self.target, self._hidden)
 
     def ready(self, batch: Batch) -> Callable[[], object] | None:
-        """What writes the batch's rejects; None if there are none. Only the nodes that have some are looked at.
+        """A function that writes the batch's rejects; None if there are none. Only nodes with rejects are read.
 
         Raises:
-            RecordError: there are records that are to fail; nothing of the batch was written.
+            RecordError: there are records with the action ``fail``; nothing of the batch was written.
         """
         actions = {aside: self._action(*aside) for aside in batch.rejected}
         self._refuse(batch, [aside for aside, action in actions.items() if action == "fail"])

@@ -1,13 +1,13 @@
 """Tombstones that are not put into a versioned store, since their key's latest version is one already (R160).
 
-Whether a key's latest version is a tombstone depends on which records before it were stored, and that on stream time,
-which a spared tombstone does not move: so records are gone through one by one, without their values. The rule is the
-versioned store's own.
+Whether a key's latest version is a tombstone depends on which records before it were stored, and that depends on stream
+time, which a dropped tombstone does not advance. So records are processed one by one, without their values, by the
+versioned store's own rule.
 
-What is late is mostly plain without that. Stream time lies between the newest of the records that are stored for
-certain and the newest of all before; of a record that is late by both of these, or by neither, nothing is left to
-decide. Where a batch has no other, keys do not depend on each other, and many tasks go through many records. Else one
-does, as it does where they are few.
+Mostly it is clear without that which records are late. Stream time lies between the newest of the earlier records that
+are certainly stored, and the newest of all earlier records. If a record is late by both bounds, or by neither, there is
+nothing to decide. If that holds for all records of a batch, keys are independent, and many tasks can process many
+records. Otherwise, and for few records, one task processes all.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from versioned.spec import VersionedTableSpec
 from versioned.store_rules import VersionedStore
 
 _ALL: Final = "_all"
-#: Of a record: whether it is known to be late; and whether only the fate of those before it tells.
+#: Columns: whether a record is known to be late; and whether that depends on which records before it are stored.
 _IS_LATE: Final = "_is_late"
 _IS_OPEN: Final = "_is_open"
 
 
 @dataclass(frozen=True)
 class TombstoneFold:
-    """Tells the places of tombstones that follow a tombstone. Values are only whether there is one.
+    """Yields the places of tombstones that follow a tombstone. Values only say whether there is one.
 
-    A group is a key, or all of them: then events and states have their keys themselves.
+    A group is a key, or all keys together: then events and states have the key as a column.
 
     Args:
-        spec: The store.
-        times: Its stream time per scope before the batch, microseconds.
+        spec: The store's contract.
+        times: Its stream time per scope before the batch, in microseconds.
     """
 
     spec: VersionedTableSpec
@@ -82,16 +82,16 @@ def without_repeated_tombstones(
     few: bool = False,
     cut: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataFrame:
-    """The records but for the tombstones of keys whose latest version is a tombstone, or that have none.
+    """The records without tombstones of keys whose latest version is a tombstone, or that have no version.
 
     Args:
         records: ``_key _value _us _scope _place`` and others.
         current: The latest version of each key before the batch: ``_key _value _us``.
-        spec: The store.
-        times: Its stream time per scope before the batch, microseconds.
-        few: Whether the records are few: then only versions of their keys are moved.
-        cut: Has the rows of a frame computed once, for records so many that several tasks are worth a job that tells
-            whether they can be; None = one task goes through all.
+        spec: The store's contract.
+        times: Its stream time per scope before the batch, in microseconds.
+        few: Whether there are few records: then only versions of their keys are shuffled.
+        cut: Computes a frame once. Given for many records: a job then finds out whether several tasks can process them.
+            None = one task processes all.
     """
     has_value = F.when(F.col(VALUE).isNotNull(), True).alias(VALUE)
     events = records.select(KEY, has_value, US, SCOPE, PLACE)
@@ -99,7 +99,7 @@ def without_repeated_tombstones(
     judged = None if cut is None else _judged(events, spec, times, cut)
     out = records.select(SCOPE, PLACE).schema
     if judged is not None:
-        # What is late is known, or each key has a stream time of its own.
+        # It is known which records are late, or each key has its own stream time.
         own = spec if spec.time_scope == "key" else _never_late(spec)
         told = fold_groups(judged, states, [KEY], TombstoneFold(own, {}), out, states.schema)
     else:
@@ -115,7 +115,7 @@ def without_repeated_tombstones(
 def _judged(
     events: DataFrame, spec: VersionedTableSpec, times: Mapping[int, int], cut: Callable[[DataFrame], DataFrame]
 ) -> DataFrame | None:
-    """The events with whether each is late; None if only going through all of them one by one tells."""
+    """The events, each with whether it is late; None if that needs all events to be processed one by one."""
     if spec.time_scope == "key" or spec.grace_us >= LONGEST_US:
         return events.withColumn(_IS_LATE, F.lit(False))
     before, grace, never = lookup_times(times), F.lit(spec.grace_us).cast("long"), F.lit(False)

@@ -1,8 +1,8 @@
 """Converts results of user functions to what a column can hold; anything else is refused.
 
-Within a batch, a fold continues with what a function returned; in the next batch, with what was stored. So each result
+Within a batch, a fold continues with the returned value; in the next batch, with the stored one. So a returned value
 is converted at once to what will be stored, or the division into batches would change results. A value that would be
-changed by this, such as a fraction for a whole number, or would be lost, such as a misspelt field, is an error.
+altered by this, such as a fraction for a whole number, or lost, such as a misspelt field, is an error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from versioned.errors import RecordError
 
 _NUMBERS: Final = (int, float, Decimal)
 _BITS: Final[Mapping[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
-#: Values of Python that a column takes as they are.
+#: Python types whose values a column takes unchanged.
 _TAKEN: Final[Mapping[type[DataType], tuple[type, ...]]] = {
     StringType: (str,),
     BinaryType: (bytes, bytearray, memoryview),
@@ -55,12 +55,12 @@ _TAKEN: Final[Mapping[type[DataType], tuple[type, ...]]] = {
 
 
 def returned(kind: DataType | None) -> Fit:
-    """What makes of a value that a function of the user returned the one that its column holds, or raises RecordError.
+    """The function that converts a value returned by a user's function to its column's type, or raises RecordError.
 
-    Fields that a row lacks are null. The message of the error tells no value, since it goes into logs.
+    Missing fields of a row become null. The error's message contains no value, since it goes into logs.
 
     Args:
-        kind: The type that the function was said to return; None = it stays as it is.
+        kind: The type that the user's function was declared to return; None = values stay as they are.
 
     >>> returned(StructType().add("total", DecimalType(4, 2)).add("n", LongType()))({"total": Decimal("1.195")})
     Row(total=Decimal('1.20'), n=None)
@@ -72,7 +72,7 @@ def returned(kind: DataType | None) -> Fit:
 
 
 def returned_as(ddl: str) -> Fit:
-    """The same by the DDL that was declared; what only Spark understands stays as it is."""
+    """As :func:`returned`, by the declared DDL; values of types that only Spark understands stay as they are."""
     is_row = names_fields(ddl)
     known = columns_if_known(ddl if is_row else f"value {ddl}")
     return returned(known if known is None or is_row else known[0].dataType)
@@ -86,7 +86,7 @@ def _fit_of(kind: DataType, path: str) -> Fit:
 
 
 def _fit_of_values(kind: DataType, path: str) -> Fit:
-    """What fits values that are not null; the path is that of the field, and none of a result."""
+    """The conversion of values that are not null; the path is that of a field, and empty for the result itself."""
     where = f'"{path}" of {kind.simpleString()}' if path else f"a result of {kind.simpleString()}"
     if isinstance(kind, StructType):
         return _row_fit(kind, path)
@@ -109,7 +109,7 @@ def _row_fit(kind: StructType, path: str) -> Fit:
 
 
 def _taken(value: Any, kinds: tuple[type, ...], where: str) -> Any:
-    # To Python true is a number.
+    # In Python, a bool is an int.
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise RecordError(f"its function gave {with_article(value)} for {where}. Make it one, or declare another type.")
     return value
@@ -120,7 +120,7 @@ def _array(value: Any, part: Fit, where: str) -> list[Any]:
 
 
 def _map(value: Any, key: Fit, part: Fit) -> Any:
-    # Pairs stay as they are.
+    # A list of pairs stays as it is.
     return {key(name): part(each) for name, each in value.items()} if isinstance(value, Mapping) else value
 
 
@@ -131,7 +131,7 @@ def _date(value: Any, where: str) -> date:
 
 def _whole(value: Any, limit: int, where: str) -> int:
     number = _taken(value, _NUMBERS, where)
-    # Of infinities and NaN nothing is left but NaN.
+    # The remainder of infinity or NaN is NaN, so these are refused too.
     if number % 1 != 0:
         raise RecordError(f"its function gave a fraction for {where}. Round it, or declare another type.")
     if not -limit <= number < limit:
@@ -148,5 +148,5 @@ def _number(value: Any, fit: Fit, where: str) -> Any:
 
 
 def _single(value: Any) -> float:
-    """The nearest of 32 bits, which is what is stored."""
+    """The nearest 32-bit float, which is what is stored."""
     return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])

@@ -13,16 +13,18 @@ from streams.spark.takeover import HeldApplication, check_takeover, taken_over
 
 @dataclass(frozen=True)
 class RolledBack:
-    """What :func:`rollback` did, or would do.
+    """What :func:`rollback` did or, after a ``dry_run``, would do.
 
-    ``batch_id`` is the batch that is the newest now, ``epoch`` the one that goes on behind it, ``undone`` the batches
-    whose rows the ledger lost; ``restored`` tells the version that each table was taken back to, and tables that are
-    not named had nothing of a later batch. ``erased_again`` are tables in which rows that were erased since came back:
-    erase them again. ``by_others`` are tables in which somebody else had changed rows since, by hand too, which was
-    undone. ``lost_input`` are files that the undone batches have read and that are gone: what was in them is
-    not read again. Files of object stores are not looked for. ``lost_backfills`` are tables into which somebody has put
-    old history since (``versioned backfill``): that is gone from them, so put it again. ``advice`` is what is left to
-    do by hand. After a ``dry_run`` all this is what would be.
+    * ``batch_id``: the batch that is the newest now; ``epoch``: the epoch that goes on after it.
+    * ``undone``: the batches whose rows the ledger lost.
+    * ``restored``: the version to which each table was taken back; other tables had nothing of a later batch.
+    * ``erased_again``: tables in which rows that were erased since came back; erase them again.
+    * ``by_others``: tables in which changes that somebody else made since, also by hand, were undone.
+    * ``lost_input``: missing files that the undone batches have read; their content is not read again. Files in object
+      stores are not looked for.
+    * ``lost_backfills``: tables that lost old history which was put into them since (``versioned backfill``); put it
+      again.
+    * ``advice``: what is left to do by hand.
     """
 
     application: str
@@ -38,7 +40,7 @@ class RolledBack:
     dry_run: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """The result as plain values, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -71,21 +73,21 @@ class RolledBack:
 
 
 def rollback(application: StreamingApplication, batch_id: int, *, dry_run: bool = False) -> RolledBack:
-    """Take every table back to the state after a batch, so that the next start runs what came behind it again.
+    """Take every table back to the state after a batch, so that the next start runs all later batches again.
 
-    The tables are restored (Delta's RESTORE, so their history stays), without what somebody else changed in them since;
-    puts by hand in the application's name stay where no later batch has written to their table before them. The ledger
-    forgets the later batches, and a new epoch goes on with a copy of the checkpoint that ends at that batch.
-    A driver that still runs is shut out. What others read from the sinks meanwhile cannot be taken back from them.
+    The tables are restored by Delta's RESTORE, so their history stays. Changes that somebody else made since are undone
+    too; puts by hand in the application's name stay if no later batch had written to the table before them. The ledger
+    forgets the later batches, and a new epoch goes on with a copy of the checkpoint that ends at that batch. A driver
+    that is still running is shut out. What others have read from the sinks meanwhile cannot be taken back.
 
     Args:
-        application: Whose tables; it must not run in this session.
-        batch_id: The last batch that stays; one that wrote nothing counts as the one before.
-        dry_run: Only look whether it can be done.
+        application: The application that owns the tables; it must not run in this session.
+        batch_id: The last batch that stays; a batch that wrote nothing counts as the one before.
+        dry_run: Only check whether it can be done.
 
     Raises:
-        ConfigurationError: there is no such batch, the application runs in this session, the plan is without a table in
-            which rows could wait after that batch, or no row of its ledger may be removed.
+        ConfigurationError: there is no such batch, the application runs in this session, the plan lacks a table in
+            which rows could wait after that batch, or its ledger is append-only.
         CheckpointMismatchError: the checkpoint does not reach back to that batch (Spark keeps the last 100).
         RetentionError: files of that time are gone.
 

@@ -1,9 +1,9 @@
 """Expectations about single rows, as Spark conditions under their Great Expectations names.
 
-There is one set of names and arguments, and two ways to check them: Great Expectations reports on a whole table; these
-conditions cost nothing in a query that reads the rows anyway. Both agree row by row (``tests/jobs/test_row_rules.py``):
-a null breaks nothing but ``not_be_null`` and the equality of a pair, and rows outside ``row_condition`` are not
-checked.
+The same names and arguments are checked in two ways: Great Expectations reports on a whole table, while these
+conditions cost nothing in a query that reads the rows anyway. They agree row by row
+(``tests/jobs/test_row_rules.py``): a null breaks only ``not_be_null`` and the equality of a pair, and rows outside
+``row_condition`` are not checked.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from versioned.identifiers import quote
 
 Arguments = Mapping[str, Any]
 
-#: Ours: Spark SQL says which rows are right, ``{"condition": "paid <= amount"}``.
+#: Our own expectation: a condition in Spark SQL that rows must satisfy, ``{"condition": "paid <= amount"}``.
 SATISFY: Final = "expect_rows_to_satisfy"
-#: A row breaks it by its fellows, so it is judged per table and never per row.
+#: Depends on other rows, so it is checked per table, never per row.
 UNIQUE: Final = "expect_compound_columns_to_be_unique"
-#: The same of one column, which Great Expectations tells apart.
+#: The same for one column, a separate expectation in Great Expectations.
 UNIQUE_COLUMN: Final = "expect_column_values_to_be_unique"
 TABLE_RULES: Final = (UNIQUE, UNIQUE_COLUMN)
 NOT_NULL: Final = "expect_column_values_to_not_be_null"
@@ -49,7 +49,7 @@ MATCH: Final = "expect_column_values_to_match_regex"
 NOT_MATCH: Final = "expect_column_values_to_not_match_regex"
 GREATER: Final = "expect_column_pair_values_a_to_be_greater_than_b"
 EQUAL: Final = "expect_column_pair_values_to_be_equal"
-#: Where the values of a column lie, or how long its texts are, and the arguments that say so.
+#: The range of a column's values, or of the lengths of its texts, and their arguments.
 BETWEEN: Final = "expect_column_values_to_be_between"
 LENGTHS_BETWEEN: Final = "expect_column_value_lengths_to_be_between"
 BOUNDS: Final = ("min_value", "max_value")
@@ -68,8 +68,8 @@ class RowRule:
     """An expectation about single rows.
 
     Attributes:
-        arguments: What it may be told, by the names of Great Expectations.
-        breaks: Whether a row breaks it, out of what it is told, conditions in SQL as columns; null = it does not.
+        arguments: The arguments that it may have, by the names of Great Expectations.
+        breaks: From its arguments (conditions in SQL as columns), whether a row breaks it; null = it does not.
     """
 
     arguments: tuple[str, ...]
@@ -77,16 +77,16 @@ class RowRule:
 
 
 def broken(expectation: str, arguments: Arguments, columns: StructType) -> Column:
-    """Which rows break an expectation: true or false, never null.
+    """Whether a row breaks an expectation: true or false, never null.
 
     Args:
-        expectation: One of :data:`ROW_RULES`, or of :data:`TABLE_RULES` where a window may stand.
+        expectation: One of :data:`ROW_RULES`; or of :data:`TABLE_RULES`, where a window function is allowed.
         arguments: As Great Expectations takes them.
         columns: The columns that the rows have.
 
     Raises:
-        ConfigurationError: it is no expectation about rows, has an argument that means nothing row by row, or bounds
-            or a set that do not go with the type of its column.
+        ConfigurationError: it is no expectation about rows, or has an argument that has no meaning for a single row, or
+            bounds or a set that do not fit the type of its column.
     """
     check_values(expectation, arguments, columns)
     conditions = {name: sql_condition(arguments[name], columns) for name in CONDITIONS if name in arguments}
@@ -102,16 +102,16 @@ def broken(expectation: str, arguments: Arguments, columns: StructType) -> Colum
 
 
 def check_row_rule(expectation: str, arguments: Arguments) -> None:
-    """Refuse what cannot be judged row by row.
+    """Refuse an expectation that cannot be checked row by row.
 
     Raises:
-        ConfigurationError: it is no expectation about rows, or has an argument that means nothing row by row.
+        ConfigurationError: it is no expectation about rows, or has an argument that has no meaning for a single row.
     """
     _rule(expectation, arguments)
 
 
 def columns_of(expectation: str, arguments: Arguments) -> tuple[str, ...]:
-    """The columns that an expectation of :data:`ROW_RULES` names; a condition in SQL may name others.
+    """The columns that an expectation of :data:`ROW_RULES` names; its condition in SQL may use others.
 
     >>> columns_of(BETWEEN, {"column": "amount", "min_value": 0})
     ('amount',)
@@ -120,10 +120,10 @@ def columns_of(expectation: str, arguments: Arguments) -> tuple[str, ...]:
 
 
 def check_values(expectation: str, arguments: Arguments, columns: StructType) -> None:
-    """Refuse bounds and sets that do not go with the type of their column: values would end the batch.
+    """Refuse bounds and sets that do not fit the type of their column: some values would end the batch.
 
     Raises:
-        ConfigurationError: with how such a rule is said.
+        ConfigurationError: they do not fit; says how to write such a rule.
     """
     name = str(arguments.get("column"))
     kind = next((field.dataType for field in columns if field.name.lower() == name.lower()), None)
@@ -153,7 +153,7 @@ def _check_set(expectation: str, name: str, kind: DataType | None, values: Seque
         )
 
 
-#: By the type of a column: what its values may be compared with, and the cast that Spark makes of a text beside them.
+#: By the type of a column: the types with which its values may be compared, and Spark's cast of a text beside them.
 _ALIKE: Final[Sequence[tuple[tuple[type[DataType], ...], tuple[type, ...], Callable[[str], Any]]]] = (
     ((StringType,), (str,), str),
     ((BooleanType,), (bool,), to_boolean),
@@ -201,7 +201,7 @@ def _is_greater(arguments: Arguments) -> Column:
 
 
 def _is_equal(arguments: Arguments) -> Column:
-    """Two nulls are equal; a null and a value are not, unless such pairs are not looked at."""
+    """Two nulls are equal; a null and a value are not, unless such pairs are ignored."""
     first, second = _column(arguments, "column_A"), _column(arguments, "column_B")
     if arguments.get("ignore_row_if") == "either_value_is_missing":
         return first.isNull() | second.isNull() | (first == second)
@@ -223,5 +223,5 @@ ROW_RULES: Final[Mapping[str, RowRule]] = {
     GREATER: RowRule((*_PAIR, "or_equal"), lambda said: ~_is_greater(said)),
     EQUAL: RowRule(_PAIR, lambda said: ~_is_equal(said)),
 }
-#: Said beside any rule: its name and words, which rows it is about, how bad breaking it is.
+#: Arguments that any rule may have: its name and description, the rows that it is about, how severe a breach is.
 _ALWAYS: Final = ("name", "description", "row_condition", "severity", "meta", "notes")

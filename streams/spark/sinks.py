@@ -1,8 +1,8 @@
 """Sinks on Spark: a changelog (append every change) or a table (latest state per key).
 
-Rows carry ``_batch_id``, ``_scope`` and ``_seq`` (the record's place). So the changes of a scope can be read in order
-by ``_batch_id, _scope, _seq``, and those of a key, which may come from several scopes, by ``_batch_id, _seq, _scope``.
-From the second epoch on, ``_batch_id`` is the batch id plus 2^40 per epoch.
+Rows have ``_batch_id``, ``_scope`` and ``_seq`` (the record's place). By ``_batch_id, _scope, _seq`` the changes of a
+scope are in order; by ``_batch_id, _seq, _scope`` those of a key, which may come from several scopes. In the second
+epoch and later, ``_batch_id`` is the batch id plus 2^40 for each epoch before.
 """
 
 from __future__ import annotations
@@ -69,26 +69,26 @@ from versioned.table_log import back_in_time, is_append
 from versioned.upsert import upsert
 from versioned.written import Written, written_by
 
-#: How many commits are looked at for one of a batch: others may lie on top.
+#: How many commits to read, step by step, to find one of a batch: others may be newer.
 _LIMITS: Final = (5, 100, 100_000)
-#: What a changelog tells of a record beside key and value, where what stands before it knows.
+#: Columns of a changelog besides key and value, if the nodes above provide them.
 _TOLD: Final = {REASON: "reason", OP: "op", OLD: "old", CAUSE: "cause"}
-#: Nodes that hand it on.
+#: Nodes that pass these columns on.
 _HANDS_ON: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFilter, TableMapValues)
 
 
 class _SinkOperator(Operator[ChangelogSink | TableSink]):
     kind: ClassVar[SinkKind]
-    #: Whether rows are kept between being counted and written: else they are worked out twice, which takes less time
-    #: where each is a few columns of a row that comes.
+    #: Whether to cache rows between counting and writing. Otherwise they are computed twice, which is faster if each is
+    #: only a few columns of an input row.
     _is_costly = True
 
     def __init__(self, node: ChangelogSink | TableSink) -> None:
         super().__init__(node)
         self._rows: DataFrame | None = None
-        #: What came, where some of it may be out of order and is left out.
+        #: The input, where changes that are out of order are left out of the rows.
         self._judged: DataFrame | None = None
-        #: Columns of the table that rows come without, and that are null in them.
+        #: Columns of the table that the rows lack, as nulls.
         self._left_out: list[Column] = []
         self._is_ready = False
 
@@ -129,10 +129,10 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         return [f"{KEY}.*", *fields, F.timestamp_micros(US).alias("ts")]
 
     def _distinct(self, rows: DataFrame) -> DataFrame:
-        """The rows, once their columns are found to have names of their own; those of a table do, whatever their case.
+        """The rows, after a check that no two columns have the same name, ignoring case.
 
         Raises:
-            ConfigurationError: fields of the key, of the value and of the sink itself are called the same.
+            ConfigurationError: fields of the key, of the value and of the sink itself have the same name.
         """
         fault = _fault(rows.columns)
         if fault:
@@ -145,7 +145,7 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
             return
         empty = rows.drop("_deleted").limit(0)
         if batch.is_missing(target):
-            # What is sent to Kafka, and looked at by guards, is read back by its batch.
+            # Rows are read back by their batch, to send them to Kafka and for guards.
             found_by = [name for name in ("_batch_id", "ts") if name in empty.columns]
             batch.create(target, empty, sink_properties(self.kind, keys), found_by=found_by)
         else:
@@ -160,7 +160,7 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
 
 
 class ChangelogSinkOperator(_SinkOperator):
-    """Appends every change, then sends what landed to Kafka if it is told to."""
+    """Appends every change, then sends the batch's rows to Kafka if it is configured."""
 
     kind = "changelog"
 
@@ -172,7 +172,7 @@ class ChangelogSinkOperator(_SinkOperator):
 
     def write(self, batch: Batch) -> None:
         rows, (target,) = self._rows, self.tables(batch.root)
-        # What landed before a crash is to be sent, whatever a plan that was changed since makes of the batch.
+        # Rows that landed before a crash must be sent, whatever a plan that was changed since makes of the batch.
         has_landed = target.short_name in batch.landed
         if rows is not None and self._count:
             batch.commit(target, lambda: Append(rows), self.node.name, "main")
@@ -195,7 +195,7 @@ class ChangelogSinkOperator(_SinkOperator):
         columns = self._columns(frame)
         told = dict(_TOLD)
         if OP not in frame.columns:
-            # Each change of a table has an old value; only a correction of history tells it.
+            # Every change of a table has an old value, but only corrections of history show it.
             del told[OLD]
         columns += [F.col(name).alias(shown) for name, shown in told.items() if name in frame.columns]
         if self._is_of_table():
@@ -217,7 +217,7 @@ class TableSinkOperator(_SinkOperator):
             return
         (target,), keys = self.tables(batch.root), struct_fields(self._frame, KEY)
         rows = rows.select("*", *self._left_out)
-        # A MERGE always: who follows the table by its change data feed is told of changed rows only.
+        # Always a MERGE, so that the table's change data feed has changed rows only.
         batch.commit(target, lambda: upsert(target, rows, keys, "_deleted"), self.node.name, "main")
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> None:
@@ -229,7 +229,7 @@ class TableSinkOperator(_SinkOperator):
     def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
         self._frame = frame
         kept = frame.where(~has_null_key(frame))
-        # What is out of order in a versioned table changes its history, not what is latest.
+        # Changes that are out of order in a versioned table change its history, not its latest values.
         self._judged = kept if self._is_of_table() else None
         newest = newest_of_keys(_latest_only(kept))
         deleted = F.col(VALUE).isNull().alias("_deleted")
@@ -238,12 +238,12 @@ class TableSinkOperator(_SinkOperator):
 
 
 def check_columns(operators: Mapping[str, Operator[Any]]) -> None:
-    """Refuse a sink whose rows would have a column twice, as far as the plan tells; else their first batch does.
+    """Refuse a sink whose rows would have a column twice, as far as the plan shows; otherwise the first batch does.
 
-    The test driver keeps keys and values apart.
+    On the test driver they may, since it keeps keys and values apart.
 
     Raises:
-        TopologyError: with the columns.
+        TopologyError: a column occurs twice.
     """
     for node in (operator.node for operator in operators.values() if isinstance(operator, _SinkOperator)):
         fault = _fault([*(key_fields(node) or ()), *(value_fields(node) or ()), *_own_columns(node)])
@@ -252,13 +252,13 @@ def check_columns(operators: Mapping[str, Operator[Any]]) -> None:
 
 
 def _own_columns(node: ChangelogSink | TableSink) -> list[str]:
-    """What the rows of a sink hold beside key and value."""
+    """The columns of a sink's rows besides key and value."""
     own = ["ts", *OWN]
     if isinstance(node, TableSink):
         return own
     (parent,) = node.parents
     is_of_table, above = parent.output is Output.TABLE, parent
-    # A store with versions tells changes of its own.
+    # A versioned store emits changes of its own, without these columns.
     while isinstance(above, _HANDS_ON) and not _has_versions(above):
         (above,) = above.parents
     if isinstance(above, StreamTableJoin | StreamGlobalTableJoin):
@@ -274,7 +274,7 @@ def _has_versions(node: Node) -> bool:
 
 
 def _fault(columns: list[str]) -> str | None:
-    """What is wrong with rows of these columns, whatever their case."""
+    """The error message if two columns have the same name, ignoring case; None if not."""
     twice = list(dict.fromkeys(named_twice(columns)))
     if not twice:
         return None
@@ -285,7 +285,7 @@ def _fault(columns: list[str]) -> str | None:
 
 
 def _properties(session: SparkSession, target: TableRef) -> Mapping[str, str]:
-    """What a sink's table tells of itself; one that was made before tables told their sink, as its commits tell it."""
+    """The properties of a sink's table; for a table of a release without the sink's kind, that follows from commits."""
     told = properties_of(session, target)
     if SINK_KIND in told:
         return told
@@ -295,23 +295,23 @@ def _properties(session: SparkSession, target: TableRef) -> Mapping[str, str]:
 
 
 def _is_of_a_batch(said: Written | None) -> bool:
-    """Whether a commit has the rows of a batch; one that shuts older drivers out appends nothing, whatever the sink."""
+    """Whether a commit has rows of a batch; not a fence, which appends nothing, whatever the sink's kind."""
     return said is not None and REPORT in said.details and WRITER not in said.details
 
 
 def _latest_only(frame: DataFrame) -> DataFrame:
-    """Without the changes of a versioned table that are out of order: its latest values are what they were."""
+    """The changes without those that are out of order in a versioned table, which do not affect its latest values."""
     return frame.where(F.col(LATEST)) if LATEST in frame.columns else frame
 
 
 def _net(frame: DataFrame) -> DataFrame:
-    """The last change of each key; records without a key are no changes of one another, and all go on."""
+    """The last change of each key, and all records without a key, since these do not replace each other."""
     lost = has_null_key(frame)
     return newest_of_keys(frame.where(~lost)).unionByName(frame.where(lost))
 
 
 def send_to_kafka(operators: Mapping[str, Operator[Any]], kafka: Mapping[str, KafkaSink]) -> None:
-    """Let changelogs be sent to Kafka too.
+    """Configure changelogs that are also sent to Kafka.
 
     Raises:
         ConfigurationError: a name is not that of a changelog sink.

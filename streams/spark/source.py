@@ -12,7 +12,7 @@ from versioned import spark_functions as F
 
 
 class StreamSourceOperator(Operator[StreamSource]):
-    """Passes the valid records of its topic on."""
+    """Passes on the valid records of its topic."""
 
     def __init__(self, node: StreamSource) -> None:
         super().__init__(node)
@@ -27,7 +27,7 @@ class StreamSourceOperator(Operator[StreamSource]):
 
 
 def valid_records(batch: Batch, node: Node, flow: Flow) -> Flow:
-    """Split a source's records: the valid ones are returned, the invalid ones are rejected with their reason."""
+    """Return a source's valid records; the invalid ones are rejected with their reason."""
     batch.reject(node.name, flow.frame.where(F.col(WHY_INVALID).isNotNull()), F.col(WHY_INVALID))
-    # Places tell of the valid records alone.
+    # The flow's bounds and maxima are those of the valid records already.
     return flow.map_each(lambda frame: frame.where(F.col(WHY_INVALID).isNull()).drop(WHY_INVALID, RAW, OFFSET))

@@ -1,6 +1,6 @@
 """Checks of a source's records, before the plan sees them.
 
-``reason`` checks each row and rejects those that fail; ``look`` is shown a whole batch, before anything is written.
+``reason`` checks each row, and those that fail are put aside; ``look`` gets a whole batch, before anything is written.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceChecks:
-    """What the records of a topic must be like.
+    """The user's checks of a topic's records.
 
     Args:
-        reason: Gives, for a topic's rows, the condition's column: why a row is rejected (``QUALITY:<rule>``), null if
-            it is right. A function of the row alone, so that a replay and any cut into batches decide alike.
+        reason: From a topic's rows, makes the column with the reason why a row is rejected (``QUALITY:<rule>``), null
+            if it is valid. It must depend on the row alone, so that replays and any cut into batches decide alike.
         look: Called with a topic, its rows of a batch and the batch id, before anything is written; an error that it
             raises ends the query with nothing of the batch written.
-        every: Batches whose id is a multiple of it are looked at.
-        columns: The columns without which ``reason`` cannot tell.
-        patterns: The regular expressions by which ``reason`` tells, by the names of their rules.
+        every: Only batches whose id is a multiple of this are passed to ``look``.
+        columns: The columns that ``reason`` needs.
+        patterns: The regular expressions that ``reason`` uses, by the names of their rules.
 
     Raises:
         ConfigurationError: an argument is of another kind, or ``every`` is below 1.
@@ -54,7 +54,7 @@ class SourceChecks:
         check_mapping("patterns", self.patterns, str, "a regular expression")
 
     def is_due(self, batch_id: int) -> bool:
-        """Whether this batch is looked at.
+        """Whether this batch is passed to ``look``.
 
         >>> [batch for batch in range(5) if SourceChecks(look=print, every=2).is_due(batch)]
         [0, 2, 4]
@@ -63,21 +63,21 @@ class SourceChecks:
 
 
 def rejection(raw: DataFrame, checks: SourceChecks | None) -> Column:
-    """Why each raw row is rejected by the checks of its source; null = it is not."""
+    """The reason why each raw row is rejected by the checks of its source; null = it is not."""
     if checks is None or checks.reason is None:
         return F.lit(None).cast("string")
     return checks.reason(raw)
 
 
 def check_reasons(united: DataFrame, sources: Mapping[str, SparkSource]) -> None:
-    """Refuse rules that the columns of their source can never answer. No job runs but one of a constant per pattern.
+    """Refuse rules that cannot be evaluated on the columns of their source. Runs one tiny job per pattern only.
 
     Args:
         united: The columns of the sources, a struct column per topic.
         sources: Topic -> source.
 
     Raises:
-        ConfigurationError: with the topic, and what Spark says of a rule.
+        ConfigurationError: a rule cannot be evaluated; with its topic and Spark's message.
     """
     judging = {topic: source.checks for topic, source in sources.items() if source.checks and source.checks.reason}
     for topic, checks in judging.items():
@@ -85,7 +85,7 @@ def check_reasons(united: DataFrame, sources: Mapping[str, SparkSource]) -> None
             _check_pattern(united.sparkSession, f'Topic "{topic}": rule "{rule}"', pattern)
         rows = united.select(f"{quote(topic)}.*")
         try:
-            # Spark Connect looks names up when it is asked for columns.
+            # Reading the schema makes Spark Connect resolve the names.
             rows.select(rejection(rows, checks)).schema  # noqa: B018
         except AnalysisException as error:
             raise ConfigurationError(
@@ -95,7 +95,7 @@ def check_reasons(united: DataFrame, sources: Mapping[str, SparkSource]) -> None
 
 
 def _check_pattern(session: SparkSession, where: str, pattern: str) -> None:
-    # Spark reads a pattern as late as with a value; of a constant it is the planner that does.
+    # Spark only compiles a pattern when it meets a value; for a constant, the planner does.
     of_nothing = F.regexp_extract(F.lit(""), pattern, 0)
     try:
         session.sql("SELECT 1").select(of_nothing).collect()
@@ -109,11 +109,11 @@ def look_at(
     arrived: Collection[str],
     batch_id: int,
 ) -> None:
-    """Show the rows of a batch to the checks of their sources.
+    """Pass the rows of a batch to the ``look`` of their sources' checks.
 
     Args:
         sources: Topic -> source.
-        records: Gives a topic's rows.
+        records: Returns a topic's rows.
         arrived: The topics that have rows in this batch.
         batch_id: The batch.
     """

@@ -1,8 +1,8 @@
 """The sources of an application: any Spark streaming source, all united into one query.
 
-All sources run in one streaming query, each packed into a struct column of its own name, so that one ``foreachBatch``
-sees them together. A tick source and the batch clock are part of it: the clock is a column of the streaming plan, so a
-replay of the batch sees the same instant.
+All sources run in one streaming query, each packed into a struct column of its own name, so that one
+``foreachBatch`` sees them together. A tick source and the batch clock are added: the clock is a column of the
+streaming plan, so a replay of the batch sees the same instant.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from versioned.session_settings import with_sound_reads
 SOURCE: Final = "_source"
 CLOCK: Final = "_clock"
 TICK: Final = "_tick"
-#: What Delta says of a path without a table: of an empty folder, and of none.
+#: Delta's error conditions for a path without a table: an empty folder, and none.
 _NO_TABLE: Final = ("DELTA_SCHEMA_NOT_SET", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
-#: Options of Spark's Kafka source that say what is read, in lower case; one of them is there.
+#: Options of Spark's Kafka source that name its topics, in lower case; it has one of them.
 _KAFKA_TOPICS: Final = ("subscribe", "subscribepattern", "assign")
 
 
@@ -195,7 +195,7 @@ def unite(spark: SparkSession, sources: Mapping[str, SparkSource]) -> DataFrame:
     Columns: ``_source`` (topic, or ``_tick``), ``_clock``, and one struct column per topic.
 
     Raises:
-        ConfigurationError: the folder of a source is not there.
+        ConfigurationError: the folder or table of a source does not exist.
     """
     united = _tick(spark)
     for topic, source in sources.items():
@@ -224,7 +224,7 @@ def check_topics(topics: Collection[str], sources: Collection[str]) -> None:
     """Refuse topics without a source, sources without a topic, and topics that cannot name a column.
 
     Raises:
-        ConfigurationError: naming them.
+        ConfigurationError: there are some; names them.
 
     >>> check_topics({"orders"}, {"order": ...})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -239,14 +239,14 @@ def check_topics(topics: Collection[str], sources: Collection[str]) -> None:
 
 
 def check_shared_sequence(order: str, by_offset: Mapping[str, bool]) -> None:
-    """Refuse to put the records of several sources in the order of one sequence that some of them do not share.
+    """Refuse to merge several sources by one sequence if some of them do not share it.
 
     Args:
         order: How several sources are merged.
         by_offset: Topic -> whether nothing but Kafka's offset orders its records.
 
     Raises:
-        ConfigurationError: naming the first of them.
+        ConfigurationError: a source goes by Kafka's offsets; names the first one.
 
     >>> check_shared_sequence("sequence", {"orders": True})
     >>> check_shared_sequence("sequence", {"prices": False, "orders": True})  # doctest: +ELLIPSIS
@@ -262,15 +262,15 @@ def check_shared_sequence(order: str, by_offset: Mapping[str, bool]) -> None:
 
 
 def topics_in_order(application: str, known: tuple[str, ...], sources: Collection[str]) -> tuple[str, ...]:
-    """The topics as the checkpoint knows them, new ones last.
+    """The topics in the checkpoint's order, new ones last.
 
     Args:
-        application: Its name.
+        application: The name of the application.
         known: The topics of its last start, in their order.
-        sources: Those that it has now.
+        sources: The topics that it has now.
 
     Raises:
-        CheckpointMismatchError: one that it has read is gone.
+        CheckpointMismatchError: a topic that it has read is missing.
 
     >>> topics_in_order("shop", ("prices", "orders"), ["orders", "clicks", "prices"])
     ('prices', 'orders', 'clicks')
@@ -294,6 +294,6 @@ def _pack(frame: DataFrame, topic: str) -> DataFrame:
 
 
 def _tick(spark: SparkSession) -> DataFrame:
-    # Wakes the query when no other input comes; its own timestamp is no clock and is dropped.
+    # Wakes the query when no other input comes. Its own timestamp is dropped, since it is not the batch clock.
     rows = spark.readStream.format("rate-micro-batch").options(rowsPerBatch="1", numPartitions="1").load()
     return rows.select(F.lit(TICK).alias(SOURCE))

@@ -1,8 +1,8 @@
 """Texts in conditions that depend on the clock: Spark reads some as an instant of today, so a replay would differ.
 
-Spark interprets ``'now'`` and similar words where a constant text becomes an instant, and a time without a day wherever
-any text does. A text in the rows may also contain such a time, and constants may be concatenated (``'no' || 'w'``):
-these cases are not detected.
+It does so for ``'now'`` and the like where a constant text becomes an instant, and for a time without a day wherever a
+text does. Texts in the rows may hold such a time too, and constants may be concatenated (``'no' || 'w'``): these are
+not detected.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ _OF_INSTANTS: Final = """
     timestamp timestamp_ltz timestamp_micros timestamp_millis timestamp_ntz timestamp_seconds to_timestamp
     try_to_timestamp
 """
-#: Words that make an instant, so that a text beside them becomes one.
+#: Words that make an instant, so that a text compared with them becomes one.
 INSTANTS: Final = frozenset(_OF_INSTANTS.split())
-#: Those, and words that make a day of a text, or take it for either.
+#: These, and words that make a day of a text, or take it for an instant or a day.
 DAYS: Final = INSTANTS | frozenset(_OF_DAYS.split())
-#: The kind of what stands behind the last word.
+#: The kind of the end marker after the last word.
 _END: Final = "end"
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
 _CONTROLS: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
 def check_now(words: Sequence[tuple[str, str]], days: frozenset[str]) -> None:
-    """Refuse a text such as ``'today'`` where Spark would take it for the instant or the day on which it is asked.
+    """Refuse a text such as ``'today'`` that Spark would replace by the current instant or day.
 
     Args:
         words: The condition.
-        days: Words and columns, in small letters, that are about instants or days.
+        days: Words and columns, in lower case, of instants or days.
 
     Raises:
-        ConfigurationError: naming the text.
+        ConfigurationError: there is one; names it.
     """
-    # What a CASE gives, or a function is given, has one type with what is beside it there.
+    # Results of a CASE, and arguments of a function, are cast to one type, so they count as beside each other.
     asking = _beside(words, days, asks_for_now, ("and", "or"), at_top=True)
     if asking:
         raise ConfigurationError(
@@ -53,14 +53,14 @@ def check_now(words: Sequence[tuple[str, str]], days: frozenset[str]) -> None:
 
 
 def check_times(words: Sequence[tuple[str, str]], instants: frozenset[str]) -> None:
-    """Refuse a time of day beside instants: Spark would take it for one of the day on which it is asked.
+    """Refuse a time of day beside instants: Spark would take it for an instant of the current day.
 
     Args:
         words: The condition.
-        instants: Words and columns, in small letters, that are about instants.
+        instants: Words and columns, in lower case, of instants.
 
     Raises:
-        ConfigurationError: naming the time.
+        ConfigurationError: there is one; names it.
     """
     alone = _beside(words, instants, is_time_alone, ("and", "or", "when", "then", "else"), at_top=False)
     if alone:
@@ -78,14 +78,14 @@ def _beside(
     *,
     at_top: bool,
 ) -> str:
-    """The last text that asks the clock in the first part of a condition that has one beside an instant; else none.
+    """The last text that asks the clock in the first part of a condition where it is beside an instant; empty if none.
 
     Args:
         words: The condition.
-        kinds: Words and columns, in small letters, that make an instant of a text beside them.
+        kinds: Words and columns, in lower case, that make an instant of a text beside them.
         asks: Whether a text asks the clock.
         ends: The words at which a part ends.
-        at_top: Whether those within brackets and CASE end none.
+        at_top: Whether such words end no part within brackets and CASE.
     """
     asking, is_beside, depth, last = "", False, 0, ""
     for kind, word in (*words, (_END, "")):
@@ -93,7 +93,7 @@ def _beside(
         if kind in ("word", "sign"):
             depth = max(0, depth + (lower in ("(", "case")) - (lower in (")", "end")))
         is_seen = kind == "word" and (depth == 0 or not at_top)
-        # The "and" of a "between" is part of what it says.
+        # The "and" of a "between" ends no part.
         if kind == _END or (is_seen and lower in ends and not (lower == "and" and last == "between")):
             if asking and is_beside:
                 return asking
@@ -107,7 +107,7 @@ def _beside(
 
 
 def _unescaped(word: str) -> str:
-    """A text as Spark reads it: what stands behind a backslash, without it."""
+    """A text as Spark reads it, with its backslash escapes replaced."""
     return _ESCAPED.sub(_character, word)
 
 

@@ -1,7 +1,7 @@
 """Conditions in Spark SQL that settings may contain: parsed word by word, and refused unless each word is allowed.
 
-Spark SQL is powerful: ``reflect`` calls any Java method, and a subquery reads any table. So a condition from a file is
-never passed on as it is: it may contain columns, constants, operators and the functions listed here, and nothing else.
+Spark's SQL is powerful: ``reflect`` calls any Java method, and a subquery reads any table. So a condition from a file
+is never passed on unchecked: it may have columns, constants, operators and the functions listed here, nothing else.
 Anything ambiguous (a raw text, a quote after a backslash, a comment) is refused as well.
 """
 
@@ -27,15 +27,15 @@ _TOKEN: Final = re.compile(
     r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)(?!['\"])"
     r"|(?P<sign><=>|<=|>=|<>|!=|==|\|\||(?!--|/\*|\*/)[-+*/%=<>!(),.\[\]])"
 )
-#: Words that are no functions and may stand before a bracket.
+#: Words that may precede a bracket but are no functions.
 _WORDS: Final = "and or not in between case when then else div like"
-#: Words that Spark takes for functions without brackets: they ask the clock or who runs the query, and a replay would
-#: decide differently.
+#: Words that Spark takes for functions even without brackets. They depend on the clock or on who runs the query, so a
+#: replay would decide differently.
 _ASKING: Final = (
     "current_timestamp current_date current_time localtimestamp current_user session_user current_catalog "
     "current_database current_schema current_path"
 )
-#: Names that Spark takes for the same, even in backticks, where the rows have no such column.
+#: Names that Spark takes for such functions, even in backticks, if the rows have no such column.
 _WITHOUT_COLUMN: Final = f"{_ASKING} user"
 _FORBIDDEN: Final = "select with values table using join union lateral exists"
 _ALLOWED: Final = """
@@ -48,7 +48,7 @@ _ALLOWED: Final = """
     try_multiply try_subtract try_to_timestamp unix_micros unix_millis unix_seconds upper weekday weekofyear year
 """
 _BEFORE_BRACKETS: Final = frozenset(_WORDS.split())
-#: Types that have numbers in brackets, behind the "as" of a cast.
+#: Types that may have numbers in brackets, after the "as" of a cast.
 _TYPES: Final = frozenset(("decimal", "dec", "numeric", "char", "varchar"))
 #: The functions that a condition may call.
 FUNCTIONS: Final = frozenset(_ALLOWED.split())
@@ -62,8 +62,8 @@ def sql_condition(text: str, columns: StructType) -> Column:
         columns: The columns that the rows have.
 
     Raises:
-        ConfigurationError: as :func:`check_condition`; or it names a column that is not there, and Spark would take the
-            name for who asks, or when.
+        ConfigurationError: as :func:`check_condition`; or it names a missing column, and Spark would take the name for
+            a function of the clock or the user.
     """
     check_condition(text)
     there = {name.lower() for name in columns.names}
@@ -82,15 +82,15 @@ def sql_condition(text: str, columns: StructType) -> Column:
 
 
 def _of_type(columns: StructType, *kinds: str) -> set[str]:
-    """The columns that have one of these types, or something of it within them, in small letters."""
+    """The columns, in lower case, that have one of these types or contain it."""
     return {field.name.lower() for field in columns if any(kind in field.dataType.simpleString() for kind in kinds)}
 
 
 def check_condition(text: str) -> None:
-    """Refuse a condition that has anything but columns, constants, operators and the functions that are allowed.
+    """Refuse a condition with anything but columns, constants, operators and the allowed functions.
 
     Raises:
-        ConfigurationError: naming what it has, and what is allowed.
+        ConfigurationError: it has something else; names that, and what is allowed.
 
     >>> check_condition("paid <= amount AND upper(`the state`) IN ('A', 'B')")
     >>> check_condition("reflect('java.lang.System', 'exit', 1) IS NULL")  # doctest: +ELLIPSIS

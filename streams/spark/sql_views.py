@@ -29,7 +29,7 @@ from versioned.table_details import properties_of
 
 _LOG: Final = logging.getLogger(__name__)
 _OPEN = quote(OPEN)
-#: How the address of a folder of this machine begins, in front of its path.
+#: The prefix of a URL of a folder on this machine, before its path.
 _THIS_MACHINE: Final = re.compile(r"\Afile:(//(localhost)?)?(?=/)")
 
 
@@ -46,12 +46,12 @@ def register_table_sql(
     Args:
         spark: The session.
         target: The table.
-        name: Base of the names; the table's own by default.
-        temporary: For this session only; False = in the catalog, by default in the schema of the table.
-        version: Ask the table as it was at this version of it (system time); None = as it is.
+        name: Base of the names; by default the table's own.
+        temporary: Whether they are for this session only; False = in the catalog, by default in the table's schema.
+        version: Query the table as of this version (system time); None = as it is.
 
     Returns:
-        The names made; none for a table that is asked under its own name only.
+        The names made; none for a table that has only its own name.
 
     Raises:
         ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
@@ -76,16 +76,16 @@ def _register(spark: SparkSession, ref: TableRef, names: SqlNames, version: int 
 
 
 def register_application_sql(spark: SparkSession, root: str) -> list[str]:
-    """Make every Delta table below a folder known to SQL in this session, with its views and functions.
+    """Register every Delta table below a folder for SQL in this session, with its views and functions.
 
-    A table that cannot be opened is left out, with a warning: its making was cut off, or its log is damaged.
+    A table that cannot be opened is left out with a warning: its creation was interrupted, or its log is damaged.
 
     Args:
         spark: The session.
         root: The folder of an application's tables, on this machine.
 
     Returns:
-        All names, those of the tables included; none if there are no tables, or none that can be opened.
+        All names, including those of the tables; empty if there are no tables that can be opened.
 
     Raises:
         ConfigurationError: this machine has no such folder.
@@ -97,16 +97,16 @@ def register_application_sql(spark: SparkSession, root: str) -> list[str]:
         try:
             # A folder may have a name that needs quotes in SQL: unnamed nodes have a dash in theirs.
             made[name] = _register(spark, target, SqlNames((name,)))
-        except Exception as error:  # of whatever kind: the other tables can be asked all the same
+        except Exception as error:  # of any kind: the other tables can still be queried
             _LOG.warning("%s cannot be opened, and is left out: %s", target, first_line(error))
     for name in made:
-        # Last: a table's own name is the table, not a view of another one.
+        # Last, so that a table's own name always is the table, not a view of another one.
         SqlNames((name,)).view(spark, "", select("*", source(tables[name])))
     return [each for name, views in made.items() for each in (name, *(view for view in views if view not in made))]
 
 
 def _folder(root: str) -> Path:
-    """The folder that is meant, which is one of this machine: only there are tables looked for."""
+    """The folder as a path on this machine, where alone tables are looked for."""
     folder = Path(_THIS_MACHINE.sub("", root, count=1))
     if not folder.is_dir():
         raise ConfigurationError(
@@ -120,7 +120,7 @@ def _windows(spark: SparkSession, names: SqlNames, stored: str, table: StoredTab
     taken = [*table.keys, *(name for name in table.columns if name not in table.keys and name[0] != "_")]
     shown = _list(*taken)
     if {"_sum", "_count"} <= set(table.columns):
-        # An average is stored in parts, so that late records can join it.
+        # An average is stored as sum and count, so that late records can be added.
         average = beside("avg", taken, "window_")
         shown = f"{shown}, try_divide(_sum, _count) AS {average}"
     final = beside("final", taken, "is_")
@@ -155,7 +155,7 @@ def _waiting(spark: SparkSession, names: SqlNames, stored: str, table: StoredTab
 def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
     row = "application, epoch, batch_id, clock"
     times = "max_by(stream_times, struct(epoch, batch_id)) AS times"
-    # An epoch begins with a row without metrics.
+    # The first row of an epoch has no metrics.
     told = "max_by(metrics, struct(epoch, batch_id)) FILTER (WHERE size(metrics) > 0) AS metrics"
     lasting = f"({select(f'application, {times}, {told}', stored)} GROUP BY application)"
     by_node = select("application, explode(times) AS (node, scopes)", lasting)
@@ -177,7 +177,7 @@ def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
 
 
 def _summed(metrics: str) -> str:
-    """What all nodes of an application counted: metrics are told per node, so that this is left to a view (R61)."""
+    """The totals over all nodes of an application, by a view, since metrics are per node (R61)."""
     counted = "metric.name LIKE '%-total'"
     return select("application, metric.name, sum(metric.value) AS value", f"({metrics})", counted)
 

@@ -32,7 +32,7 @@ class StreamMapValuesOperator(Operator[StreamMapValues]):
 
 
 class SelectKeyOperator(Operator[SelectKey]):
-    """Puts each record under a new key, also one that is null or in parts. From here on there is one scope."""
+    """Puts each record under a new key, which may be null or partly null; and in one scope, unless scopes are kept."""
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         return inputs[0].map(self._rekeyed) if self.keeps_scopes else inputs[0].in_one_scope(self._rekeyed)

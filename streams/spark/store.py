@@ -20,17 +20,17 @@ Store = HistoryStore | PlainStore
 
 
 def table_name(node: Node) -> str:
-    """The name of a node's table: its store's, or its own."""
+    """The name of a node's table: that of its store, or the node's own."""
     materialized = materialized_of(node)
     return (materialized.name if materialized is not None else None) or node.name
 
 
 def store_of(node: Node, materialized: Materialized | None, *, drops_repeats: bool = False) -> Store:
-    """The store that a table asks for, under its store's or its node's name; a plain one if it asks for none.
+    """The store of a node, named after the store or the node; a plain one unless the plan asks for versions.
 
     Args:
         node: The operator.
-        materialized: What it asks for.
+        materialized: The store that the plan asks for.
         drops_repeats: Whether a versioned store leaves out tombstones that follow a tombstone.
     """
     if materialized is None or not materialized.is_versioned:
@@ -41,15 +41,15 @@ def store_of(node: Node, materialized: Materialized | None, *, drops_repeats: bo
 def refuse_promises(
     root: TableRef, operators: Mapping[str, Operator[Any]], tables: Mapping[TableRef, TableState]
 ) -> None:
-    """Refuse a plan that counts on what a versioned table, which is there, does not promise.
+    """Refuse a plan whose versioned stores ask for another contract than their existing tables have.
 
     Args:
         root: Where the application's tables are.
-        operators: Those of the plan as it is now.
-        tables: The tables as they are found.
+        operators: The operators of the plan as it is now.
+        tables: The tables as they are.
 
     Raises:
-        ConfigurationError: saying what to do.
+        ConfigurationError: contracts differ; says what to do.
     """
     for operator in operators.values():
         if isinstance(operator, StoringOperator) and isinstance(operator.store, HistoryStore):
@@ -73,9 +73,9 @@ class StoringOperator(Operator[N]):
         return [] if self.store is None else self.store.steps(root)
 
     def stored(self, batch: Batch, flow: Flow) -> Flow:
-        """The flow as the store takes it, or as it is.
+        """The store's changes for a flow, or the flow itself if there is no store.
 
-        An older result that a join with complete history tells again is no matter of a store without versions.
+        A plain store ignores older results that a join with complete history corrects, and the flow passes unchanged.
         """
         if self.store is None:
             return flow

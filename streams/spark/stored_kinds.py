@@ -30,7 +30,7 @@ TableKind = Literal[
     "versions", "windows", "buffer", "waiting", "join", "answers", "ledger", "rejects", "sink", "table", "other"
 ]
 
-#: The columns that tell a kind, most telling first; the first of them stands right behind the key.
+#: The columns that identify a kind, the most specific kind first; the first of these columns follows the key.
 _SIGNS: Final[Mapping[TableKind, tuple[str, ...]]] = {
     "ledger": ("application", "epoch", "batch_id", "clock", "state"),
     "rejects": ("node", "reason", "ts", "scope", "place", "record"),
@@ -41,9 +41,9 @@ _SIGNS: Final[Mapping[TableKind, tuple[str, ...]]] = {
     "sink": ("ts", "_batch_id", "_scope", "_seq"),
     "table": ("ts",),
 }
-#: Kinds whose key columns stand before the first of their signs.
+#: Kinds whose key columns come before the first of these columns.
 _KEYED: Final = ("buffer", "join", "waiting", "answers", "table")
-#: Behind a user's columns, which may have any names, a sink has these in this order; no other kind has them so.
+#: A sink has these, in this order, after a user's columns, which may have any names; no other kind has them so.
 _IN_A_SINK: Final = ("_batch_id", "_scope", "_seq")
 
 
@@ -51,7 +51,7 @@ _IN_A_SINK: Final = ("_batch_id", "_scope", "_seq")
 class StoredTable:
     """A stored table: its name, kind, columns and, as far as they are known, key columns.
 
-    ``node`` is the operator that owns it, where the table itself tells; ``spec`` a versioned table's contract.
+    ``node`` is the operator that owns it, if the table's properties say so; ``spec`` a versioned table's contract.
     """
 
     name: str
@@ -68,7 +68,7 @@ class StoredTable:
 
 
 def stored_table(name: str, columns: Sequence[str], properties: Mapping[str, str]) -> StoredTable:
-    """What a table is.
+    """A table's kind and key columns, found from its columns and properties.
 
     Args:
         name: Its name.

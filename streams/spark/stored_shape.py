@@ -15,17 +15,17 @@ from versioned.identifiers import named_twice
 from versioned.spec import DELETED, SPEC_PROPERTY
 from versioned.sql_types import holds, nullable_columns
 
-#: What an aggregate computes: a property of its table.
+#: Table property: the kind of an aggregate.
 _AGGREGATE: Final = "versioned.aggregate"
-#: What an aggregate of a table takes of a row, as :func:`streams.plan_facts.taken_of_rows` tells it.
+#: Table property: what an aggregate of a table takes of a row (:func:`streams.plan_facts.taken_of_rows`).
 _TAKEN: Final = "versioned.aggregate.taken"
-#: What a sink's table holds.
+#: Table property: the kind of a sink.
 SINK_KIND: Final = "versioned.sink"
-#: By which columns a table of latest rows holds them.
+#: Table property: the key columns of a table of latest rows.
 _KEYS: Final = "versioned.keys"
 #: What a sink keeps: every change, or the latest row of each key.
 SinkKind = Literal["changelog", "latest"]
-#: The column behind the key of a table that keeps no versions.
+#: The column after the key in a table without versions.
 _BEHIND_KEY: Final = "ts"
 #: How the tables of a plan get columns.
 GETS_COLUMNS: Final = (
@@ -36,15 +36,15 @@ _ANOTHER_NAME: Final = "the node (its store, where that is named) another name, 
 
 
 def check_beside(node: str, table: str, names: Iterable[str]) -> None:
-    """Refuse a key with a field that is called as a column that a state table has beside the key.
+    """Refuse a key field with the name of one of the state table's own columns.
 
     Args:
-        node: Whose table it is.
-        table: Its name.
-        names: Its columns.
+        node: The node that owns the table.
+        table: The name of the table.
+        names: The names of its columns, with those of the key.
 
     Raises:
-        ConfigurationError: telling which.
+        ConfigurationError: there is one; names it.
     """
     twice = sorted({name.lower() for name in named_twice(names)})
     if twice:
@@ -55,17 +55,17 @@ def check_beside(node: str, table: str, names: Iterable[str]) -> None:
 
 
 def check_rows(node: str, table: str, there: StructType, made: StructType, *, by_name: bool = False) -> None:
-    """Refuse rows that a state table could not give back as they were: other columns, or of other types.
+    """Refuse rows that a state table could not give back unchanged, since columns or types differ.
 
     Args:
-        node: Whose table it is.
-        table: Its name.
+        node: The node that owns the table.
+        table: The name of the table.
         there: Its columns.
-        made: Those of the rows that the plan makes now.
-        by_name: Whether fields of structs are found by name, so that their order is no matter.
+        made: The columns of the rows that the plan makes now.
+        by_name: Whether fields of structs are found by name, so that their order does not matter.
 
     Raises:
-        ConfigurationError: telling which columns differ, or which fields of them, and in what.
+        ConfigurationError: columns or fields differ; says which, and how.
     """
     before, after = nullable_columns(there), nullable_columns(made)
     if by_name:
@@ -74,33 +74,34 @@ def check_rows(node: str, table: str, there: StructType, made: StructType, *, by
 
 
 def check_known_columns(node: str, table: str, there: Iterable[str], made: Iterable[str]) -> None:
-    """Refuse rows with columns that a table lacks. They may come without some that it has, which are null in them.
+    """Refuse rows with columns that a table lacks. Rows may lack columns of the table, which are then null.
 
     Args:
-        node: Whose table it is.
-        table: Its name.
+        node: The node that owns the table.
+        table: The name of the table.
         there: The names of its columns.
-        made: Those of the rows that the plan makes now.
+        made: The names of the columns of the rows that the plan makes now.
 
     Raises:
-        ConfigurationError: telling which columns it lacks.
+        ConfigurationError: the table lacks columns; names them.
     """
     before, after = ({name.lower() for name in names} for names in (there, made))
     _refuse(node, table, sorted(after - before))
 
 
 def check_types(node: str, table: str, there: StructType, made: StructType, *, or_wider: bool = False) -> None:
-    """Refuse rows of which a column has another type than the table's of that name: values would be cut or not fit.
+    """Refuse rows with a column of another type than in the table: values would be cut or not fit.
 
     Args:
-        node: Whose table it is.
-        table: Its name.
+        node: The node that owns the table.
+        table: The name of the table.
         there: Its columns.
-        made: Those of the rows that the plan makes now; those that only one side has are :func:`check_known_columns`'s.
-        or_wider: Whether the table's type may be a wider one, that holds each value of the rows' as it is.
+        made: The columns of the rows that the plan makes now. Columns that only one side has are not checked here, but
+            by :func:`check_known_columns`.
+        or_wider: Whether the table's type may be wider, if it holds every value of the rows' type unchanged.
 
     Raises:
-        ConfigurationError: telling which columns, and both types of each.
+        ConfigurationError: types differ; names the columns, with both types.
     """
     before, after = nullable_columns(there), nullable_columns(made)
     both = {name: (before.get(name, kind), kind) for name, kind in after.items()}
@@ -110,7 +111,7 @@ def check_types(node: str, table: str, there: StructType, made: StructType, *, o
 
 
 def nulls_of(there: StructType, made: Iterable[str]) -> list[Column]:
-    """The columns of a table that the rows of a plan are without, as nulls: else rows in their place would keep them.
+    """The columns of a table that the plan's rows lack, as nulls: without them, updated rows would keep old values.
 
     Args:
         there: The table's columns.
@@ -123,11 +124,11 @@ def nulls_of(there: StructType, made: Iterable[str]) -> list[Column]:
 
 
 def aggregate_properties(kind: str, taken: str | None = None) -> dict[str, str]:
-    """What the table of an aggregate says of it, as table properties of its creation.
+    """The table properties that describe an aggregate, set when its table is made.
 
     Args:
-        kind: What it computes.
-        taken: Of an aggregate of a table, a digest of what it takes of a row.
+        kind: The kind of aggregate.
+        taken: For an aggregate of a table, a digest of what it takes of a row.
 
     >>> aggregate_properties("sum")
     {'versioned.aggregate': 'sum'}
@@ -136,21 +137,20 @@ def aggregate_properties(kind: str, taken: str | None = None) -> dict[str, str]:
 
 
 def check_aggregate(node: str, table: str, told: Mapping[str, str], kind: str, taken: str | None = None) -> None:
-    """Refuse to go on from what another aggregate left: its columns may be the same, what is in them is not.
+    """Refuse to continue from another aggregate's results, whose columns may be the same but not their content.
 
-    An aggregate of a table takes away what it has added of a former row, so it must take the same of it as before.
+    An aggregate of a table takes away what it once added of a former row, so it must take the same of it as before.
 
     Args:
-        node: Whose table it is.
-        table: Its name.
-        told: Its properties. A table that was made before they told its aggregate, or of what, is taken for one of this
-            kind.
-        kind: What the plan computes now: ``sum``, ``max of a table`` ...
-        taken: Of an aggregate of a table, a digest of what the plan takes of a row now. A table that does not tell
-            what was taken is gone on from.
+        node: The node that owns the table.
+        table: The name of the table.
+        told: Its properties. A table of a release that did not record the kind is assumed to be of this kind.
+        kind: The kind of aggregate in the plan now: ``sum``, ``max of a table`` ...
+        taken: For an aggregate of a table, a digest of what the plan takes of a row now. It is not compared if the
+            table has none.
 
     Raises:
-        ConfigurationError: naming both aggregates, or the table of one that took something else.
+        ConfigurationError: the kind is another, or the table's aggregate took something else of rows.
     """
     before = told.get(_AGGREGATE, kind)
     if before not in (kind, kind.partition(" of ")[0]):
@@ -176,18 +176,18 @@ def check_plain(
     *,
     keeps_tombstones: bool = False,
 ) -> None:
-    """Refuse to go on from a table of latest rows that are those of other keys, versions, or in part tombstones.
+    """Refuse to continue from a table of latest rows that has other keys, versions, or unexpected tombstones.
 
     Args:
-        node: Whose table it is.
-        table: Its name.
+        node: The node that owns the table.
+        table: The name of the table.
         told: Its properties.
-        there: The names of its columns. Those of its key come first, then ``ts``, in a table made before they told it.
+        there: The names of its columns. If its properties do not name the key, its columns are those before ``ts``.
         keys: The fields of the plan's key, in any order.
         keeps_tombstones: Whether the plan keeps deleted keys as rows.
 
     Raises:
-        ConfigurationError: telling what the table holds.
+        ConfigurationError: the table does not fit; says what it has.
     """
     if SPEC_PROPERTY in told:
         raise ConfigurationError(
@@ -197,7 +197,7 @@ def check_plain(
     if _KEYS in told or _BEHIND_KEY in there:
         former = json.loads(told[_KEYS]) if _KEYS in told else list(there[: there.index(_BEHIND_KEY)])
         _check_key(node, table, former, keys, f"the key {former}")
-    # No value has a column of this name.
+    # A value never has a column of this name.
     if DELETED in there and not keeps_tombstones:
         raise ConfigurationError(
             f'The plan of "{node}" was changed: the table "{table}" keeps deleted keys as rows (its column '
@@ -207,11 +207,11 @@ def check_plain(
 
 
 def without_versions(node: str, table: str) -> ConfigurationError:
-    """What is said where a plan asks for versions of a table that has none.
+    """The error for a plan that asks for versions of a table that has none.
 
     Args:
-        node: Whose table it is.
-        table: Its name.
+        node: The node that owns the table.
+        table: The name of the table.
     """
     return ConfigurationError(
         f'The plan of "{node}" was changed: the table "{table}" has no versions, which the plan asks for now. Let the '
@@ -220,7 +220,7 @@ def without_versions(node: str, table: str) -> ConfigurationError:
 
 
 def key_properties(keys: Iterable[str]) -> dict[str, str]:
-    """By which columns a table holds the latest rows, as table properties of its creation.
+    """The table property that names the key columns of a table of latest rows, set when it is made.
 
     >>> key_properties(["city", "day"])
     {'versioned.keys': '["city", "day"]'}
@@ -229,11 +229,11 @@ def key_properties(keys: Iterable[str]) -> dict[str, str]:
 
 
 def sink_properties(kind: SinkKind, keys: Iterable[str]) -> dict[str, str]:
-    """What the table of a sink says of it, as table properties of its creation.
+    """The table properties that describe a sink, set when its table is made.
 
     Args:
-        kind: What it keeps.
-        keys: The fields of the key; of a changelog, which is only added to, they are no matter.
+        kind: The kind of sink.
+        keys: The fields of the key; not used for a changelog, which is only appended to.
 
     >>> sink_properties("latest", ["city", "day"])
     {'versioned.sink': 'latest', 'versioned.keys': '["city", "day"]'}
@@ -251,14 +251,14 @@ def check_sink(
     Args:
         node: The sink.
         table: The name of its table.
-        told: The table's properties. Of one that was made before they told the key only its first columns are known to
-            be of it; one that does not tell its kind is taken for one of this kind.
-        kind: What the sink keeps now.
+        told: The table's properties. If they do not name the key, only its first columns are compared; if they do not
+            name its kind, it is assumed to be of this kind.
+        kind: The kind of the sink now.
         there: The names of the table's columns.
         keys: The fields of the plan's key, in any order.
 
     Raises:
-        ConfigurationError: telling what the table holds.
+        ConfigurationError: the table does not fit; says what it has.
     """
     before = told.get(SINK_KIND, kind)
     if before != kind:
@@ -276,7 +276,7 @@ def check_sink(
 
 
 def _check_key(node: str, table: str, former: Iterable[str], keys: Iterable[str], told: str) -> None:
-    """Refuse another key: rows of several former ones would stand under one, or one row for several of them."""
+    """Refuse another key: several former keys would fall together into one, or one would be split."""
     now = list(keys)
     if {name.lower() for name in former} != {name.lower() for name in now}:
         raise ConfigurationError(
@@ -286,7 +286,7 @@ def _check_key(node: str, table: str, former: Iterable[str], keys: Iterable[str]
 
 
 def _changes(before: Mapping[str, DataType], after: Mapping[str, DataType], within: str = "") -> Iterator[str]:
-    """What differs, field by field."""
+    """The differences, field by field, in words."""
     for name in {**before, **after}:
         told, old, new = f"{within}{name}", before.get(name), after.get(name)
         if old is None or new is None:

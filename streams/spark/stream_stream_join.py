@@ -1,8 +1,8 @@
 """Stream-stream joins within a time window on Spark: inner, left, outer.
 
-State: the join buffer, a Delta table with the records of both sides that can still match or are still waited for. When
-an unmatched record is final depends on the records before it, so each stream-time scope is folded with the driver's own
-rule (``streams.driver.join_buffer``); the joiner itself runs set-wise.
+State: the join buffer, a Delta table of the records of both sides that can still meet another one, or whose result as
+unmatched is still pending. When an unmatched record is final depends on the records before it, so each stream-time
+scope is folded by the test driver's own rule (``streams.driver.join_buffer``). The joiner itself runs set-wise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from versioned.reading import read_table
 
 _LEFT, _RIGHT, _SIDE, _IS_HELD = "_left", "_right", "_side", "_is_held"
 _ARRIVAL, _MATCHED, _PADDED = "_arrival", "_matched", "_padded"
-#: Marks per scope, in the ledger: stream time is the node's own, the others are named after it.
+#: Marks per scope, kept in the ledger: stream time under the node's own name, the others under names derived from it.
 _LOOK: Final = "look"
 _NEWEST: Final = {Side.LEFT: "left", Side.RIGHT: "right"}
 _TIME: Final = "time"
@@ -40,9 +40,10 @@ _TIME: Final = "time"
 
 @dataclass(frozen=True)
 class JoinFold:
-    """The buffer of one scope: events and states have ``_key _side _left _right _us``, states how they stand too.
+    """Feeds the join buffer of one scope.
 
-    Events that are not to be held (``_is_held``: they lack a key or a value) only move stream time.
+    Events and states have ``_key _side _left _right _us``; states also have their flags and arrival. Events that are
+    not to be held (``_is_held`` is false: they lack a key or a value) only advance stream time.
     """
 
     windows: JoinWindows
@@ -67,7 +68,7 @@ class JoinFold:
                 yield _result(event, scope, ordinal, record, partner)
                 ordinal += 1
         for held in buffer.records():
-            # A right key that the left type does not hold is null here, and meets nobody in later batches either.
+            # A right key that does not fit the left type is null here, and meets no record in later batches either.
             if whole_key(held.key) is not None:
                 yield ("state", _stored(held, scope))
         yield ("count", ("late", late))
@@ -122,14 +123,14 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
             named.setdefault(name, {})[int(scope)] = us
         times = {**batch.times_of(self.node.name), **named.pop(_TIME, {})}
         told = {name: {**self._marks_of(batch, name), **named.get(name, {})} for name in (_LOOK, *_NEWEST.values())}
-        # A scope that was looked at and has nothing to begin from forgets where it began.
+        # A scope that was folded in this batch and has no such mark any more loses the former one.
         seen, look = named.get("seen", {}), named.get(_LOOK, {})
         told[_LOOK] = {scope: us for scope, us in told[_LOOK].items() if scope in look or scope not in seen}
         plain = {what: n for what, n in counts.items() if "@" not in what}
         return NodeReport(plain, times, marks={f"{self.node.name}/{name}": by for name, by in told.items()})
 
     def measured(self) -> DataFrame | None:
-        """Both sides' records, which share one stream time."""
+        """The records of both sides, which share one stream time."""
         return None if self._told is None else self._events
 
     def write(self, batch: Batch) -> None:
@@ -137,7 +138,7 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
             batch.commit(self.tables(batch.root)[0], self._replace, self.node.name, "main")
 
     def _keyed(self, frames: list[DataFrame]) -> DataFrame:
-        """Both sides' records as events; only what has a key and a value is held."""
+        """The records of both sides as events; only those with a key and a value are held."""
         left, right = frames
         if self.node.kind == "outer":
             check_outer_keys(self.node.name, left.schema[KEY].dataType, right.schema[KEY].dataType)
@@ -151,12 +152,12 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
         return parts[0].unionByName(parts[1])
 
     def _without_key(self, frame: DataFrame, side: Side, frames: list[DataFrame]) -> DataFrame:
-        """Records without a key of a padded side: padded at once, without being held."""
+        """Records without a key, of a side that is padded: they are padded at once, and not held."""
         kinds = {_LEFT: frames[0].schema[VALUE].dataType, _RIGHT: frames[1].schema[VALUE].dataType}
         own = _LEFT if side is Side.LEFT else _RIGHT
         values = {name: F.lit(None).cast(kind) for name, kind in kinds.items()} | {own: F.col(VALUE)}
         lost = frame.where(F.col(VALUE).isNotNull() & has_null_key(frame))
-        # Of a key of several fields, those that are there stay.
+        # If only some fields of the key are null, the others are kept.
         return lost.withColumns({**values, KEY: key_as(frame, frames[0].schema[KEY].dataType)}).select(
             KEY, _LEFT, _RIGHT, US, SCOPE, PLACE
         )

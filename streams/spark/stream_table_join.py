@@ -1,7 +1,7 @@
 """Stream-table joins on Spark (KIP-914, "Stream-Table Join"): each record with the version valid at its time.
 
-State: none of its own; it reads the table's. Records without a match say why (``NO_MATCH``, ``TOMBSTONE``,
-``EXPIRED``); a lookup older than the table's history is also logged (R142) and counted.
+It has no state of its own, unless it has a grace: it reads the table's. Records that find nothing get a reason
+(``NO_MATCH``, ``TOMBSTONE``, ``EXPIRED``); a look-up older than the table's history is also logged (R142) and counted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class StreamTableJoinOperator(HoldingOperator[StreamTableJoin]):
-    """Joins its stream to a table; ``on_expired`` and the join kind decide about records without a match."""
+    """Joins a stream with a table; ``on_expired`` and the join kind decide about records without a match."""
 
     def __init__(self, node: StreamTableJoin, table: LookupTable) -> None:
         grace = node.joined.grace
@@ -69,7 +69,7 @@ class StreamTableJoinOperator(HoldingOperator[StreamTableJoin]):
         self._reject_invalid(batch, frame)
         amount, oldest_us = batch.amount(stream), stream.oldest_us
         if self.holds:
-            # Those that waited are of other times, and may be many.
+            # Records that waited have other times, and may be many.
             amount, oldest_us = "unknown", None
         found = self._table.find_valid(keyed, oldest_us, amount, across=self.asks_across)
         if self.node.kind == "left" and not self.holds:
@@ -102,7 +102,7 @@ class StreamTableJoinOperator(HoldingOperator[StreamTableJoin]):
         return look_ups(self._looked_up)
 
     def measured(self) -> DataFrame | None:
-        # As on the driver: every record that comes, for any of them moves the stream's time.
+        # As on the test driver: all arriving records, since each advances the stream's time.
         return None if self._is_empty else self._stream
 
     def report(self, batch: Batch) -> NodeReport:
@@ -128,7 +128,7 @@ class StreamTableJoinOperator(HoldingOperator[StreamTableJoin]):
         self._looked_up = None
 
     def _in_time(self, batch: Batch, keyed: DataFrame) -> DataFrame:
-        """The records that go on; those too late to wait are joined at once, unless the policy rejects them."""
+        """The records that are not rejected for being too late; with the policy ``join``, all of them."""
         if self._grace_us is None or self.node.joined.too_late == "join" or self._is_empty:
             return keyed
         before = lookup_times(dict(batch.times_of(self.node.name)))
@@ -138,7 +138,7 @@ class StreamTableJoinOperator(HoldingOperator[StreamTableJoin]):
         return timed.where(~too_late).drop("_stream_us")
 
     def _refuse_without_key(self) -> None:
-        """A null key has no place in the buffer.
+        """Refuse null keys in a left join with grace: waiting records are ordered by key.
 
         Raises:
             RecordError: there is one.
@@ -190,7 +190,7 @@ class StreamTableJoinOperator(HoldingOperator[StreamTableJoin]):
 
 
 def look_ups(found: DataFrame) -> DataFrame:
-    """How many look-ups gave what, as counts (``what``, ``n``) under the driver's names."""
+    """The numbers of look-ups by outcome, as counts (``what``, ``n``) under the test driver's names."""
     what = F.lit(LOOK_UPS[None])
     for reason, counter in LOOK_UPS.items():
         what = F.when(F.col(REASON) == reason, counter).otherwise(what) if reason is not None else what

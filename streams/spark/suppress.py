@@ -1,11 +1,11 @@
 """``suppress`` on Spark: updates wait in a stored buffer, final results in the window store (KIP-328, KIP-539).
 
-*Final results* with unbounded buffers need no table of their own: the window store holds the rows, and stream time
-determines which of them become final in a batch. The exception is a join that looks into them: it depends on the update
-that released each row, and the window store does not record updates. Every other suppression has a buffer: a Delta
-table with the key, the value, ``ts``, ``bufferTime``, ``deadline``, ``arrivedAt`` and ``size`` of each waiting row.
-What leaves it depends on the record before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs
-the driver's own rules. If keys come from several scopes, these are folded together.
+*Final results* with an unbounded buffer need no table of their own: the window store has the rows, and stream time
+determines which of them become final in a batch. But if a join looks into them, it needs the update by which each was
+released, which the window store does not have. So every other suppression has a buffer: a Delta table with the key, the
+value, ``ts``, ``bufferTime``, ``deadline``, ``arrivedAt`` and ``size`` of each waiting row. What leaves it depends on
+the records before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs the test driver's own
+rules. If keys come from several scopes, these are folded together.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ _CLOSED: Final = "closed_by_wall_clock"
 
 
 def closed_windows_table(root: TableRef, node: Suppress) -> TableRef:
-    """Where a suppression keeps which windows the wall clock has closed."""
+    """The table in which a suppression records the windows that the wall clock has closed."""
     return root.child(f"{node.name}_closed")
 
 
 class FinalResultsOperator(Operator[Suppress]):
-    """Lets each window out once, in the batch in which it becomes final.
+    """Emits each window once, in the batch in which it becomes final.
 
     Args:
         node: The suppression.
-        windows: What makes the windows.
-        branch: Its number among those that take their changes; None if it is the only one.
+        windows: The operator that makes the windows.
+        branch: The suppression's number among the consumers of their changes; None if it is the only one.
     """
 
     def __init__(self, node: Suppress, windows: WindowStoreOperator, branch: int | None) -> None:
@@ -88,12 +88,12 @@ class FinalResultsOperator(Operator[Suppress]):
         self._batch: Batch | None = None
 
     def windows_table(self, root: TableRef) -> TableRef:
-        """Where the windows wait until they are final."""
+        """The table in which the windows wait until they are final."""
         return self._windows.tables(root)[0]
 
     @property
     def closes_idle(self) -> bool:
-        """Whether the wall clock can close windows: not without a retention."""
+        """Whether the wall clock can close windows: never, since that needs a retention."""
         return False
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
@@ -104,7 +104,7 @@ class FinalResultsOperator(Operator[Suppress]):
         return None if self._input is None or self._input.is_empty else self._input.frame
 
     def tally_debug(self) -> DataFrame | None:
-        """What a buffer would hold and replace, by the buffer's own rules; nothing of it is stored (R63-R74)."""
+        """The counts that a buffer would have, by the buffer's own rules; nothing is stored (R63-R74)."""
         updates = self.measured()
         suppressed = self.node.suppressed
         if updates is None or self._batch is None or not isinstance(suppressed, UntilWindowCloses):
@@ -118,14 +118,14 @@ class FinalResultsOperator(Operator[Suppress]):
 
     def report(self, batch: Batch) -> NodeReport:
         survey = self._windows.survey
-        # What only met windows that the wall clock has closed moves stream time, too.
+        # Records that only met windows closed by the wall clock advance stream time too.
         if not (survey.accepted or survey.late):
             return NodeReport()
         emitted = self._final_rows().count()
         return NodeReport({EMITTED: emitted} if emitted else {}, self._windows.stream_times)
 
     def _held(self, updates: DataFrame) -> DataFrame:
-        """The stored windows that are not final yet, as the rows that a buffer would hold of them."""
+        """The stored windows that are not final yet, in the form of buffered rows."""
         windows = self._windows
         stored = windows.not_final_yet(windows.stored())
         none = F.lit(None).cast(updates.schema[VALUE].dataType)
@@ -152,9 +152,9 @@ class SuppressOperator(Operator[Suppress]):
 
     Args:
         node: The suppression.
-        is_looked_up: Whether a join looks into the suppressed table: then what was emitted is kept as a table.
+        is_looked_up: Whether a join looks into the suppressed table: then emitted rows are kept in a table.
         default_retention_us: ``suppressed.record.retention.ms`` of the application, in microseconds; None = off.
-        made_by: What makes the windows that are held, if it is windows.
+        made_by: The operator that makes the windows; None if the table is not windowed.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class SuppressOperator(Operator[Suppress]):
         warn_of_idle(node.name, node.suppressed, self.rule, self._windows)
         self._results_retention_us = None if made_by is None else said_retention_us(made_by.node)
         self._emitted = self._results() if is_looked_up else None
-        # What downstream has seen, never what is still held.
+        # Joins see emitted rows only, never those that are still held.
         self.state = self._emitted
         self._store_retention_us = 0 if made_by is None else capped_us(window_retention_us(made_by.node))
         self._batch: Batch | None = None
@@ -184,7 +184,7 @@ class SuppressOperator(Operator[Suppress]):
         return PlainStore(name, name, properties=said)
 
     def windows_table(self, root: TableRef) -> TableRef | None:
-        """Where the windows are that it holds back; None if it holds no windows."""
+        """The window store of the windows that it holds back; None if it holds no windows."""
         return None if self._made_by is None else self._made_by.tables(root)[0]
 
     def holding(self) -> list[str]:
@@ -196,7 +196,7 @@ class SuppressOperator(Operator[Suppress]):
         return [root.child(self.node.name), *emitted, *closed]
 
     def joins_find(self, target: TableRef, root: TableRef) -> bool:
-        """Whether a table is the one in which joins find what was told."""
+        """Whether a table is the one in which joins find the emitted rows."""
         return self._emitted is not None and target == self._emitted.target(root)
 
     def steps(self, root: TableRef) -> list[StepOf]:
@@ -211,16 +211,16 @@ class SuppressOperator(Operator[Suppress]):
         return self.rule.final and self.rule.retention_us is not None
 
     def closed_windows(self, batch: Batch, keys: list[str]) -> DataFrame | None:
-        """The windows that the wall clock has closed, before this batch or at its start: no record joins them any more.
+        """The windows that the wall clock has closed before this batch or at its start: they take no more records.
 
-        The same before and after this batch's commits, so that a replay decides alike.
+        The result is the same before and after this batch's commits, so that a replay decides alike.
 
         Args:
             batch: The batch.
             keys: The names of the key's fields, without the window.
 
         Returns:
-            ``_key``, ``_start_us``, ``_end_us``, maybe twice; None if there is nothing yet.
+            ``_key``, ``_start_us``, ``_end_us``, possibly twice; None if there is no buffer yet.
         """
         buffer, *_, marks = self.tables(batch.root)
         if batch.is_missing(buffer):
@@ -230,23 +230,23 @@ class SuppressOperator(Operator[Suppress]):
             F.unix_micros(WINDOW_START).alias(START_US),
             F.unix_micros(WINDOW_END).alias(END_US),
         ]
-        assert self.rule.retention_us is not None  # Nobody asks for the windows of a node that closes none.
+        assert self.rule.retention_us is not None  # Only called if the node closes windows by the wall clock.
         waited = F.unix_micros("arrivedAt") + F.lit(capped_us(self.rule.retention_us)) <= F.lit(batch.clock_us)
         due = read_table(batch.session, buffer).where(waited & F.col("value").isNotNull()).select(*columns)
         return due if batch.is_missing(marks) else due.unionByName(read_table(batch.session, marks).select(*columns))
 
     @property
     def is_windowed(self) -> bool:
-        """Whether its keys have windows; else it is never one of final results."""
+        """Whether its keys have windows; final results always have."""
         return self._windows is not None
 
     @property
     def waits_otherwise(self) -> Column:
-        """Of a buffered row: whether a rule with another clock put it there, as far as the row itself tells.
+        """Whether a rule with another clock put a buffered row there, as far as the row itself shows.
 
-        Final results wait from the end of their windows, limits from a record, the start of a window or an arrival. A
-        row whose first record was at the start of its window is the same by two of them, so for a limit by the time
-        of records none is said to wait from there.
+        Final results wait from the end of their windows; limits from a record, the start of a window or an arrival. A
+        row whose first record was at the start of its window looks the same to both of the latter two kinds of limit,
+        so a limit by the time of records never reports such rows.
         """
         since, arrived = F.col("bufferTime"), F.col("arrivedAt")
         if self.rule.clock == "wall":
@@ -254,9 +254,9 @@ class SuppressOperator(Operator[Suppress]):
         if self.rule.clock == "window_start":
             return since != F.col(WINDOW_START)
         if self.rule.clock == "window_end":
-            # What is no result leaves unseen, whenever it does.
+            # Rows without a value do not matter: they are never emitted.
             return F.col("value").isNotNull() & (since != F.col(WINDOW_END))
-        # A row whose record is at the end itself (of a session, say) waits the same by either rule.
+        # A row whose record is at the window's end (for example, of a session) waits the same by either rule.
         by_end = (since == F.col(WINDOW_END)) & (F.col("ts") < since) if self.is_windowed else F.lit(False)
         return by_end | ((since == arrived) & (F.col("ts") != since))
 
@@ -280,7 +280,7 @@ class SuppressOperator(Operator[Suppress]):
             F.sum(COUNT).alias("sum"), F.min(COUNT).alias("min"), F.max(COUNT).alias("max")
         )  # fmt: skip
         if not self.rule.final:
-            # What its buffers need not tell, and those on columns do not.
+            # Only buffers of final results report stream times; for others they follow from the input.
             newest = self._input.frame.groupBy(SCOPE).agg(F.max(US).alias("max"))
             named = newest.select(F.concat(F.lit(TIME_OF), F.col(SCOPE).cast("string")).alias(WHAT), "max")
             counted = counted.unionByName(named, allowMissingColumns=True)
@@ -303,7 +303,7 @@ class SuppressOperator(Operator[Suppress]):
         if self._emitted is not None:
             self._emitted.write(batch)
         if self.closes_idle and self.tallied.get(_CLOSED):
-            # Before the buffer, which these windows leave: whoever looks finds them in one of the two.
+            # Before the buffer, which these windows leave, so that they can always be found in one of the two.
             batch.commit(self.tables(batch.root)[-1], lambda: self._replace_marks(batch), self.node.name, "closed")
         batch.commit(self.tables(batch.root)[0], self._replace, self.node.name, "main")
 
@@ -321,10 +321,10 @@ class SuppressOperator(Operator[Suppress]):
         return out.where(F.col(VALUE).getField(CLOSED_BY) == "wall_clock").select(f"{KEY}.*", SCOPE)
 
     def _replace_marks(self, batch: Batch) -> ReplaceWhere:
-        """The windows that the wall clock closed, as long as a record could still find them in the window store.
+        """The write of the windows that the wall clock closed, as long as a record could find them in the window store.
 
-        That goes by the window's own scope, as closing by stream time does: others may be silent for ever. A table of
-        an earlier release tells no scopes, and goes by the slowest.
+        That depends on the window's own scope, as closing by stream time does, since other scopes may be silent for
+        ever. A table of an earlier release has no scopes, and goes by the slowest one.
         """
         marks, times = read_table(batch.session, self.tables(batch.root)[-1]), dict(batch.times_of(self.node.name))
         reached = F.lit(min(times.values(), default=NEVER_US)).cast("long")
@@ -353,7 +353,7 @@ class SuppressOperator(Operator[Suppress]):
         return _folded(flow.frame, held, fold, emission, windows, mixes=mixes)
 
     def _nothing(self, frame: DataFrame) -> DataFrame:
-        """No emission, of the type of one."""
+        """An empty frame of the type of emissions."""
         kind = frame.schema[VALUE].dataType
         assert isinstance(kind, StructType)
         if self.rule.final and self.rule.retention_us is not None:
@@ -382,7 +382,7 @@ class SuppressOperator(Operator[Suppress]):
         return ReplaceWhere(self._as_rows(told_rows(self._told, "state", STATE)), "true")
 
     def _as_rows(self, state: DataFrame) -> DataFrame:
-        # A wait may be longer than what is left of SQL's time: then the row is never due.
+        # A wait may end after SQL's last instant: then the row is never due.
         due = F.try_add(BUFFER_US, F.lit(capped_us(self.rule.wait_us)).cast("long"))
         deadline = F.when(due <= F.lit(LAST_INSTANT_US), F.timestamp_micros(due))
         return state.select(
@@ -416,7 +416,7 @@ class SuppressOperator(Operator[Suppress]):
         self._is_ready = True
 
     def _keep_results(self, batch: Batch, results: PlainStore) -> None:
-        """Let the table of results that is there follow a plan whose windows have another retention."""
+        """Set the plan's window retention on an existing table of results."""
         target = results.target(batch.root)
         if not batch.is_missing(target):
             keep_retention(batch.session, target, results.properties(batch), self._results_retention_us)
@@ -431,15 +431,15 @@ def _folded(
     *,
     mixes: bool,
 ) -> DataFrame:
-    """What a buffer with these rows tells of the updates, scope by scope, or of all scopes together.
+    """The output of the buffers for these updates, scope by scope, or for all scopes together.
 
     Args:
         updates: Changes of the table.
-        held: The rows that wait.
+        held: The waiting rows.
         fold: The buffer's rules.
-        emission: Has the type of what leaves.
-        windows: What made the changes, if final results wait: they leave by its stream times too. Of limits None.
-        mixes: Whether there are changes of several scopes, so that a key may have rows of two.
+        emission: A frame of the type of emissions.
+        windows: For final results, the operator that made the changes, since they go by its stream times; else None.
+        mixes: Whether changes come from several scopes, so that a key may have rows of two.
     """
     events, kinds = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE), (emission.schema, held.schema)
     if mixes:

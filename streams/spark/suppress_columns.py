@@ -1,7 +1,7 @@
 """The suppression buffer of one stream-time scope on Arrow columns: what ``SuppressFold`` does row by row.
 
-Used if ``suppress.column_buffer`` supports the rule, and if Arrow can tell the size and order of the types;
-``on_columns`` decides. Rows stay in Arrow: keys become numbers, and the rows that leave are taken by index.
+Used if ``suppress.column_buffer`` supports the rule, and Arrow sizes and orders the types in the same way, which
+``on_columns`` decides. Rows stay in Arrow: keys become numbers, and rows that leave are taken by index.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _ORDERED: Final = (
     T.StringType, T.BinaryType, T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType,
     T.TimestampType, T.TimestampNTZType,
 )  # fmt: skip
-#: What ``_size`` knows the size of.
+#: The types whose size ``_size`` knows.
 _SIZED: Final = (*_ORDERED, T.FloatType, T.DoubleType, T.DecimalType, T.DayTimeIntervalType)
 _INSTANT_BYTES: Final = 8
-#: How much of what leaves or waits is told in one batch.
+#: The most bytes in one batch of the output.
 _BYTES_AT_ONCE: Final = 2**28
-#: The fields of a row that waits; those of an update are what it would be if it entered now.
+#: The fields of a waiting row; an update gets those that it would have if it entered the buffer now.
 _HELD: Final = (KEY, VALUE, OLD, PRIOR, US, BUFFER_US, FIRST_US, ARRIVED_US)
 
 
 def on_columns(updates: DataFrame, fold: SuppressFold) -> SuppressColumns | None:
-    """What does the same as a fold, on columns; None where only the fold can do it."""
+    """A fold on columns that does the same as a row-by-row fold; None if there is none for this rule or these types."""
     key, value = updates.schema[KEY].dataType, updates.schema[VALUE].dataType
     if fold.windows is not None or not fits_columns(fold.rule, fold.size_of):
         return None
@@ -63,7 +63,7 @@ def on_columns(updates: DataFrame, fold: SuppressFold) -> SuppressColumns | None
 
 
 def _is_plain(kind: T.DataType, kinds: tuple[type[T.DataType], ...]) -> bool:
-    # Not a subclass: CHAR and VARCHAR, and strings of another collation, compare in their own ways.
+    # The exact type: subclasses (CHAR, VARCHAR) and strings with other collations compare in their own ways.
     return type(kind) in kinds and not is_collated(kind)
 
 
@@ -72,8 +72,8 @@ class SuppressColumns:
     """Feeds a batch to the buffer of one scope.
 
     Args:
-        rule: What the suppression promises.
-        size_of: What a byte bound counts.
+        rule: The suppression's rule.
+        size_of: What a bound in bytes counts.
         clock_us: The batch clock.
         stream_times: Stream time per scope before the batch.
         drains: Whether the buffer is emptied at the end.
@@ -88,7 +88,7 @@ class SuppressColumns:
     position: int = 0
 
     def fold_chunks(self, group: PlainRow, chunks: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """What :class:`ColumnFold <streams.spark.kernel.ColumnFold>` asks for."""
+        """Implements :class:`ColumnFold <streams.spark.kernel.ColumnFold>`."""
         scope: int = group[SCOPE]
         seen, stream_time_us, emitted = Observed(), self.stream_times.get(scope), 0
         held: pa.Table | None = None
@@ -113,7 +113,7 @@ class SuppressColumns:
         yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
     def _split(self, chunk: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """The rows that wait and the updates of a chunk, both with all fields of the former."""
+        """The waiting rows and the updates in a chunk, both with all fields of waiting rows."""
         is_event = pc.is_valid(chunk[EVENT])
         states = _with_long_offsets(_fields(chunk.filter(pc.invert(is_event)), STATE).select(_HELD))
         events = _fields(chunk.filter(is_event), EVENT)
@@ -121,7 +121,7 @@ class SuppressColumns:
         entering = {PRIOR: events[OLD], BUFFER_US: events[US], FIRST_US: events[US], ARRIVED_US: arrived}
         for name, column in entering.items():
             events = events.append_column(name, column)
-        # The types are the state's, where anything may be null.
+        # Cast to the state's types, in which anything may be null.
         typed = events.select(_HELD).cast(states.schema).append_column(PLACE, events[PLACE])
         return states, typed
 
@@ -140,7 +140,7 @@ class SuppressColumns:
         return _leaving(latest, prior, scope, _places(places, after))
 
     def _rows_at(self, pool: pa.Table, held: list[tuple[int, int]]) -> pa.Table:
-        """Rows that wait: of the first update what it had when it entered, of the latest the rest."""
+        """The waiting rows: the fields set on entering from the first update, the others from the latest."""
         first = pool.take(pa.array([first for first, _ in held], pa.int64()))
         latest = pool.take(pa.array([latest for _, latest in held], pa.int64()))
         entered = (PRIOR, BUFFER_US, FIRST_US, ARRIVED_US)
@@ -157,7 +157,7 @@ def _drained(held: pa.Table, scope: int, position: int) -> dict[str, Any]:
 
 
 def _leaving(latest: pa.Table, prior: Any, scope: int, places: Any) -> dict[str, Any]:
-    """Rows as they leave: their latest update, and what downstream knows of them."""
+    """The emitted rows: their latest update, and the old value that downstream knows."""
     told = {name: latest[name] for name in (KEY, VALUE, US)}
     count = len(latest)
     return {**told, OLD: prior, LATEST: pa.repeat(True, count), SCOPE: _repeated(scope, count), PLACE: places}
@@ -168,7 +168,7 @@ def _repeated(scope: int, count: int) -> Any:
 
 
 def _told(kind: str, rows: dict[str, Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows of one kind in the schema of what folds tell; none if there are none."""
+    """Rows of one kind in the schema of a fold's output; no batches if there are no rows."""
     name = OUT if kind == "out" else STATE
     wanted = schema.field(name).type
     for columns in _pieces({field.name: _whole(rows[field.name]) for field in wanted}):
@@ -176,7 +176,7 @@ def _told(kind: str, rows: dict[str, Any], schema: pa.Schema) -> Iterator[pa.Rec
 
 
 def _pieces(columns: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Columns cut into so few bytes that the types of Spark, whose offsets have 32 bits, hold each piece."""
+    """Columns cut into pieces small enough for Spark's types, whose offsets have 32 bits."""
     count = len(columns[SCOPE])
     if count > 1 and sum(column.nbytes for column in columns.values()) > _BYTES_AT_ONCE:
         for start, end in ((0, count // 2), (count // 2, count)):
@@ -202,7 +202,7 @@ def _fields(rows: pa.Table, name: str) -> pa.Table:
 
 
 def _with_long_offsets(rows: pa.Table) -> pa.Table:
-    """The same with texts and binaries of 64-bit offsets: all that waits may be more than two gigabytes."""
+    """The rows with 64-bit offsets for texts and binaries, since all waiting rows may exceed two gigabytes."""
     return rows.cast(pa.schema([pa.field(field.name, _large(field.type)) for field in rows.schema]))
 
 
@@ -223,7 +223,7 @@ def _key_numbers(keys: Any) -> Any:
     for field in column.type:
         ranks = _ranks(pc.struct_field(column, field.name))
         together = numbers * (int(ranks.max(initial=0)) + 1) + ranks
-        # Dense again, so that many fields do not run over.
+        # Make the numbers dense again, so that many fields do not overflow.
         _, numbers = np.unique(together, return_inverse=True)
     return numbers
 
@@ -232,13 +232,13 @@ def _ranks(values: Any) -> Any:
     known = pc.unique(values).drop_null()
     ranks = np.empty(len(known), dtype=np.int64)
     ranks[pc.sort_indices(known).to_numpy()] = np.arange(1, len(known) + 1)
-    # What is not among the known ones is null, and comes first.
+    # Values that are not among the known ones are null, and come first.
     ranks = np.append(ranks, 0)
     return ranks[pc.fill_null(pc.index_in(values, value_set=known), len(known)).to_numpy(zero_copy_only=False)]
 
 
 def _struct_size(rows: Any) -> Any:
-    """Bytes of each row of structs, by the rules of ``suppress.sizes``; a null has none."""
+    """The size in bytes of each struct, by the rules of ``suppress.sizes``; a null has 0."""
     column = _whole(rows)
     size = np.zeros(len(column), dtype=np.int64)
     for field in column.type:
@@ -260,7 +260,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _places(places: Any, after: Any) -> Any:
-    """The place of each emission: that of the update after which it left, and its number among those of this update."""
+    """The place of each emission: that of the update that released it, and its number among that update's emissions."""
     own = places.take(pa.array(after, pa.int64()))
     offsets, values = own.offsets.to_numpy(), own.values.to_numpy(zero_copy_only=False)
     starts = np.flatnonzero(np.r_[True, after[1:] != after[:-1]]) if len(after) else np.empty(0, dtype=np.int64)

@@ -24,37 +24,39 @@ from versioned.errors import BufferFullError
 
 #: The fields of a buffered row beside its key.
 PRIOR, BUFFER_US, FIRST_US, ARRIVED_US, SIZE = "_prior", "_buffer_us", "_first_us", "_arrived_us", "_size"
-#: What it tells, as counts: sums, and the least alarm (the wall clock at which a row is due).
+#: Names of counts: sums, and the least alarm (the wall-clock time at which a row is due).
 EMITTED, SUPPRESSED, RECORDS, BYTES, ALARM, FULL = "emitted", "suppressed", "records", "bytes", "alarm", "full: "
-#: Before a scope: its stream time in microseconds, which buffers of final results tell.
+#: Prefix of a scope: a count with its stream time in microseconds, from buffers of final results.
 TIME_OF: Final = "stream time of "
-#: How often the buffer was looked at: after each record, as the driver does (R70, R73).
+#: Name of a count: how often the buffer was measured; after each record, as on the test driver (R70, R73).
 SAMPLES: Final = "samples"
-#: Of an event, where a change of a window does not tell it: the instant of the record behind it, and stream time then.
+#: Fields of an event that a change of a window itself does not show: the ts of its record, and stream time then.
 RECORD_US, STREAM_US = "_record_us", "_stream_us"
-#: Begins the place of what leaves at the start of the batch, before any record; its negative that of what is drained.
-#: Behind it come the position of the node and the scope: where scopes are one later on, each comes as a whole.
+#: The first part of the place of rows that leave at the start of the batch, before any record; its negative, of drained
+#: rows. The node's position and the scope follow: if scopes are merged later, each one's rows stay together.
 FIRST_PLACE: Final = -(2**62)
 
 
 @dataclass(frozen=True)
 class SuppressFold:
-    """Feeds a batch to the buffer of one scope, or of all.
+    """Feeds a batch to the buffer of one scope, or to those of all scopes.
 
-    Events are changes of a table; states its buffered rows. A group is a scope, unless rows have their scope
-    themselves: then it is all of them, as it must be where final results of one key come from several scopes. Their
-    events tell the instant of their record and stream time too. At the start of the batch rows that are already due by
-    the wall clock leave, then the records apply; with ``drains`` everything leaves at the end. Nodes tick one after the
-    other: what the tick of an earlier one let go comes before this one's.
+    Events are changes of a table; states are its buffered rows. A group is a scope, unless rows have their scope as a
+    field: then it is all scopes, as is necessary if a key comes from several. Events of final results then also have
+    the ts of their record and stream time.
+
+    At the start of the batch, rows that are already due by the wall clock leave. Then the records apply. With
+    ``drains``, all remaining rows leave at the end. Nodes tick one after the other: changes from the tick of an earlier
+    node come before this one's tick.
 
     Args:
-        rule: What the suppression promises.
-        size_of: What a byte bound counts.
-        windows: The windows of the table, which are in its keys, and tell the order of ties; None if it has none.
+        rule: The suppression's rule.
+        size_of: What a bound in bytes counts.
+        windows: The windows in the table's keys, which determine the order of ties; None if it has none.
         clock_us: The batch clock.
         stream_times: Stream time per scope before the batch.
         drains: Whether the buffer is emptied.
-        position: The node's place in the plan: in this order nodes tick, and are emptied.
+        position: The node's position in the plan: in this order nodes tick, and are emptied.
     """
 
     rule: BufferRule
@@ -127,8 +129,8 @@ class SuppressFold:
         return BufferedRow(key, order, value, old, prior, *instants)
 
     def _split(self, key: PlainRow) -> tuple[Row, list[Any], Window | None]:
-        """The key as the rules know it, its own parts, and its window."""
-        if self.windows is None:  # A field of a plain key may be called like the start of a window.
+        """The key in the form of the rules, its own parts, and its window."""
+        if self.windows is None:  # A plain key may have a field with the name of a window's start.
             return Row(key), list(key.values()), None
         plain = {name: part for name, part in key.items() if name not in (WINDOW_START, WINDOW_END)}
         window = Window(instant_us(key[WINDOW_START]), instant_us(key[WINDOW_END]))
@@ -171,7 +173,7 @@ class SuppressFold:
             )
 
     def _alarms_us(self, buffers: ScopedBuffers) -> Iterator[int]:
-        """The wall clock at which the next row of each scope is due by it, if any."""
+        """For each scope, the wall-clock time at which its next row is due, if the rule heeds the wall clock."""
         wait_us = self.rule.clock_wait_us
         if wait_us is not None:
             firsts = (buffer.first_arrived_us() for _, buffer in buffers)
@@ -179,7 +181,7 @@ class SuppressFold:
 
 
 class _Counts(Observed):
-    """What the buffer did, and what it held at most and on the whole whenever it was looked at."""
+    """Counts what the buffer did, and the current, largest and total sizes whenever it was measured."""
 
     emitted = 0
 
@@ -196,7 +198,7 @@ class _Counts(Observed):
 
 
 def count_rows(emitted: int, seen: Observed) -> Iterator[tuple[str, int]]:
-    """What a fold tells of a buffer, by name."""
+    """A fold's counts of a buffer, by name."""
     yield from ((EMITTED, emitted), (SUPPRESSED, seen.suppressed), (SAMPLES, seen.samples))
     for name, now, most, total in (
         (RECORDS, seen.records, seen.most_records, seen.sum_records),
@@ -210,12 +212,12 @@ def _row(value: PlainRow | None) -> Row | None:
 
 
 def _or_own(event: PlainRow, name: str) -> int:
-    """An instant that an event may tell; else it is its own one."""
+    """An optional instant of an event; if it is missing, the event's own ts."""
     us: int = event[name] if name in event else event[US]
     return us
 
 
 def _scope(group: PlainRow, row: PlainRow) -> int:
-    """The scope of a row: its group, if it does not tell it itself."""
+    """The scope of a row: its own field, or that of its group."""
     scope: int = row[SCOPE] if SCOPE in row else group[SCOPE]
     return scope

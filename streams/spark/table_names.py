@@ -7,17 +7,17 @@ from typing import Final
 
 from versioned.errors import ConfigurationError
 
-#: What lies at an application's root beside the tables of its nodes.
+#: Names in an application's root besides the tables of its nodes.
 _RESERVED: Final = ("ledger", "rejects", "_checkpoint")
 
 
 def check_table_names(names: Iterable[str]) -> None:
-    """Refuse a name that is reserved or used twice, also if it is written in another case.
+    """Refuse a name that is reserved or used twice, ignoring case.
 
-    A catalog, and many a disk, takes names that differ only by case for one.
+    To catalogs, and many file systems, names that differ only by case are the same.
 
     Raises:
-        ConfigurationError: naming the table.
+        ConfigurationError: there is one; names the table.
     """
     taken = {name: name for name in _RESERVED}
     for name in names:

@@ -18,7 +18,7 @@ from versioned.errors import TopologyError
 
 
 class TableOperator(HoldingOperator[TableSource | ToTable | GlobalTableSource]):
-    """Puts the records of a topic, or of a stream, into a table; its output are the table's changes."""
+    """Puts the records of a topic or a stream into a table, and emits the table's changes."""
 
     def __init__(self, node: TableSource | ToTable | GlobalTableSource) -> None:
         materialized = node.materialized
@@ -39,7 +39,7 @@ class TableOperator(HoldingOperator[TableSource | ToTable | GlobalTableSource]):
         return self.stored(batch, self._taken)
 
     def measured(self) -> DataFrame | None:
-        """What comes to the table, in the order in which it does; a refused record moves no stream time."""
+        """The records that reach the table, in their order; those that it refuses do not advance stream time."""
         if self._taken is None or self._taken.is_empty:
             return None
         if self._time_scope == "partition":
@@ -47,12 +47,12 @@ class TableOperator(HoldingOperator[TableSource | ToTable | GlobalTableSource]):
         if self._time_scope == "store":
             return in_one_scope(self._taken.frame)
         if not isinstance(self._table, HistoryStore):
-            return None  # A plain table forgets the times of deleted keys.
+            return None  # A plain table does not keep the times of deleted keys.
         keys = F.struct(*self._table.spec.keys).alias(GROUP)
         return self._table.puts.judged.select(keys, F.col("_stored_us").alias(BEFORE_US), US, SCOPE, PLACE)
 
     def _in_order(self, batch: Batch, hold: Hold, records: Flow) -> Flow:
-        """Records wait until they can be put in order of time (R169)."""
+        """The records that have waited long enough to be put in order of time (R169)."""
         if self._time_scope == "store":
             records = records.in_one_scope(in_one_scope)
         return hold.take(batch, records)

@@ -22,7 +22,7 @@ from versioned.identifiers import beside
 
 
 class Pairing:
-    """The joiner of two tables' values, for either side missing."""
+    """Joins the values of two tables, where either side may be missing."""
 
     def __init__(self, node: TableTableJoin, left: LookupTable, right: LookupTable) -> None:
         self._node = node
@@ -30,7 +30,7 @@ class Pairing:
         self.sides = (left, right)
 
     def value(self, mine: Column, other: Column, side: int) -> Column:
-        """The joined value; null where the join kind lacks a side."""
+        """The joined value; null where a side is missing that the join kind needs."""
         left, right = (mine, other) if side == 0 else (other, mine)
         present = {
             "inner": left.isNotNull() & right.isNotNull(),
@@ -44,14 +44,14 @@ class Pairing:
 
 
 class JoinedView(LookupTable):
-    """The result of a join that is not stored: computed from both sides for whoever looks."""
+    """The result of a join that is not stored: computed from both sides for each look-up."""
 
     def __init__(self, pairing: Pairing) -> None:
         self._pairing = pairing
 
     @property
     def is_dated_by_changes(self) -> bool:
-        # It counts with the ts of what its sides hold now: a plain side that lost its row has none.
+        # Its ts is that of what its sides have now, and a plain side whose row was deleted has none.
         return False
 
     def typed(self) -> DataFrame:
@@ -73,10 +73,10 @@ class JoinedView(LookupTable):
 
     def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
         left, right = self._pairing.sides
-        # The right side may be such a view too, which must not take what was found here for its own.
+        # The right side may be such a view too, and must not mistake columns found here for its own.
         kept, kept_us = (beside(name, asked.columns, "_") for name in ("_left", "_left_us"))
         found = left.find_latest(asked, few=few).withColumnsRenamed({FOUND: kept, FOUND_US: kept_us})
-        # The first look-up asks for the keys twice; what it found is not to be worked out twice as well.
+        # Without ``few``, which uses the asked rows twice, and so would compute the first look-up twice.
         found = right.find_latest(found)
         value = self._pairing.value(F.col(kept), F.col(FOUND), 0)
         us = F.greatest(kept_us, FOUND_US)

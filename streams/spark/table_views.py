@@ -16,14 +16,14 @@ from versioned import spark_functions as F
 
 
 class TableViewOperator(StoringOperator[ViewNode]):
-    """A function of each row of a table.
+    """Applies a filter or mapper to each row of a table.
 
     Without a store of its own, look-ups go through to the table. A filter of a plain, stored table drops a null
-    result whose previous result was null too (R160); of a versioned one it keeps them, since they carry time (R161).
+    result whose previous result was null too (R160); of a versioned table it keeps them, since they carry time (R161).
 
     Args:
         node: The filter or mapper.
-        table: The table that it reads; None if it keeps nothing, as a suppression that no join looks into.
+        table: The table that it reads; None if that has no state, like a suppression into which no join looks.
         drops: Whether repeated tombstones are dropped.
     """
 
@@ -36,7 +36,7 @@ class TableViewOperator(StoringOperator[ViewNode]):
             self.state = LookupView(table, self._row, dates_tombstones=is_versioned(node))
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
-        # A store of its own knows best what was sent before; a versioned one has dropped what it does not take.
+        # Store first: it knows the previous results; a versioned store has already dropped repeated tombstones.
         changes = self.stored(batch, inputs[0].map(self._mapped))
         drops = self._drops and not isinstance(self.store, HistoryStore)
         return changes.map(_without_repeats) if drops else changes

@@ -267,7 +267,7 @@ class StreamingApplication:
         begin_ledger(self._ledger, found)
         interpretation = self._interpretation(found)
         self._make_rejects(found)
-        # Each query has a session of its own.
+        # New for each start, since Spark runs each query in a session of its own.
         started = self._started = StartedQuery(
             self._spark,
             self._setup,

@@ -38,7 +38,7 @@ def arrived(rows: DataFrame) -> dict[str, Arrived]:
     counted = told.groupBy(SOURCE).agg(
         F.count("*").alias("n"),
         F.max("clock").alias("clock"),
-        # A sum of whole hashes would leave the range of a long.
+        # Only the lower half: a sum of whole hashes would overflow a long.
         F.sum(F.col("hash").bitwiseAND(F.lit(_LOW))).alias("low"),
         F.bit_xor("hash").alias("xor"),
     )

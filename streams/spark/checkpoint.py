@@ -157,7 +157,7 @@ def local_path(checkpoint: str) -> Path | None:
     """
     read = _PLACE.fullmatch(checkpoint)
     assert read is not None
-    # A client of Spark Connect may have other files than the server.
+    # A client of Spark Connect need not share the server's file system.
     return None if is_remote() or read[1] not in (None, "file") else Path(read[2])
 
 

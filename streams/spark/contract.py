@@ -16,7 +16,7 @@ from versioned.errors import ConfigurationError
 from versioned.given import check_flag, check_kind, check_mapping, check_optional, near
 from versioned.schema import columns_of
 
-#: As Kafka's default for the size of a message.
+#: The same as Kafka's default for the size of a message.
 _LARGEST: Final = 1 << 20
 
 

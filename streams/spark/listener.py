@@ -51,7 +51,7 @@ class MetricsListener(StreamingQueryListener):
         if event.progress.name != self._application.name:
             return
         metrics = self._application.metrics().where(F.col("batch_id") == event.progress.batchId)
-        # Each epoch counts its batches anew.
+        # Batch ids may occur again in another epoch.
         rows = metrics.where(F.col("epoch") == self._application.epoch).collect()
         if rows:
             self._tell(rows)

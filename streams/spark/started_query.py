@@ -301,7 +301,7 @@ class StartedQuery:
             # Nodes that were added since report for themselves; spared ones among them have nothing to report.
             reports |= {name: NodeReport() for name in batch.spared}
             reports |= {name: NodeReport.from_json(said) for name, said in self._landed_report.items()}
-        # Those of a node that was taken out since landed first of all, and have no action any more.
+        # Without nodes that were taken out since: their rejects landed before the tables, and have no action any more.
         told_now = {name: told.rejected for name, told in reports.items() if name in self._operators}
         batch.rejected = {(name, why): n for name, rejected in told_now.items() for why, n in rejected.items()}
         maxima = {name: newest_times(self._maxima(name), flow.newest()) for name, flow in flows.items()}
@@ -310,7 +310,7 @@ class StartedQuery:
         return reports
 
     def _landed_before_crash(self, batch: Batch) -> dict[str, Any] | None:
-        """What the ledger or a table says of this very batch, if it landed before a restart."""
+        """What the ledger or a table recorded of this batch, if it landed, maybe in part, before a restart; else None."""
         if batch.batch_id == self._state.batch_id:
             prints = self._state.fingerprints
             return None if prints is None else {CHECKPOINT: self._state.checkpoint, FINGERPRINTS: prints}

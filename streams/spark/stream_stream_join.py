@@ -123,7 +123,7 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
             named.setdefault(name, {})[int(scope)] = us
         times = {**batch.times_of(self.node.name), **named.pop(_TIME, {})}
         told = {name: {**self._marks_of(batch, name), **named.get(name, {})} for name in (_LOOK, *_NEWEST.values())}
-        # A scope that was folded in this batch and has no such mark any more loses the former one.
+        # A scope that was folded in this batch ("seen") without reporting this mark has none any more.
         seen, look = named.get("seen", {}), named.get(_LOOK, {})
         told[_LOOK] = {scope: us for scope, us in told[_LOOK].items() if scope in look or scope not in seen}
         plain = {what: n for what, n in counts.items() if "@" not in what}

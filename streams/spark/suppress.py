@@ -1,11 +1,11 @@
 """``suppress`` on Spark: updates wait in a stored buffer, final results in the window store (KIP-328, KIP-539).
 
 *Final results* with an unbounded buffer need no table of their own: the window store has the rows, and stream time
-determines which of them become final in a batch. But if a join looks into them, it needs the update by which each was
-released, which the window store does not have. So every other suppression has a buffer: a Delta table with the key, the
-value, ``ts``, ``bufferTime``, ``deadline``, ``arrivedAt`` and ``size`` of each waiting row. What leaves it depends on
-the records before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs the test driver's own
-rules. If keys come from several scopes, these are folded together.
+determines which of them become final in a batch. All other suppressions have a buffer: a Delta table with the key, the
+value, ``ts``, ``bufferTime``, ``deadline``, ``arrivedAt`` and ``size`` of each waiting row. So do final results into
+which a join looks: it needs the update by which each was released, which the window store does not have. What leaves a
+buffer depends on the records before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs the test
+driver's own rules. If keys come from several scopes, these are folded together.
 """
 
 from __future__ import annotations
@@ -244,9 +244,9 @@ class SuppressOperator(Operator[Suppress]):
     def waits_otherwise(self) -> Column:
         """Whether a rule with another clock put a buffered row there, as far as the row itself shows.
 
-        Final results wait from the end of their windows; limits from a record, the start of a window or an arrival. A
-        row whose first record was at the start of its window looks the same to both of the latter two kinds of limit,
-        so a limit by the time of records never reports such rows.
+        Final results wait from the end of their windows; limits from a record, the start of a window or an arrival. If
+        the first record of a row was at the start of its window, a limit from the record and one from the window look
+        the same, so under a limit from records no row counts as waiting from the start of its window.
         """
         since, arrived = F.col("bufferTime"), F.col("arrivedAt")
         if self.rule.clock == "wall":
@@ -254,7 +254,7 @@ class SuppressOperator(Operator[Suppress]):
         if self.rule.clock == "window_start":
             return since != F.col(WINDOW_START)
         if self.rule.clock == "window_end":
-            # Rows without a value do not matter: they are never emitted.
+            # Rows without a value are no results: they leave without being emitted, so it does not matter when.
             return F.col("value").isNotNull() & (since != F.col(WINDOW_END))
         # A row whose record is at the window's end (for example, of a session) waits the same by either rule.
         by_end = (since == F.col(WINDOW_END)) & (F.col("ts") < since) if self.is_windowed else F.lit(False)

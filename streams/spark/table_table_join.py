@@ -87,8 +87,8 @@ class JoinedView(LookupTable):
 class TableTableJoinOperator(StoringOperator[TableTableJoin]):
     """Joins the latest values of two tables (Kafka: ``KTableKTableJoin``).
 
-    The result's ts is the larger of the two sides', tombstones of versioned sides included. A record that is out of
-    order on a versioned side gives nothing (R151).
+    The result's ts is the larger of the two sides', including tombstones of versioned sides. A record that is out of
+    order on a versioned side has no result (R151).
     """
 
     def __init__(self, node: TableTableJoin, left: LookupTable, right: LookupTable) -> None:

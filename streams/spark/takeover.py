@@ -1,15 +1,16 @@
 """Takes over an application's tables from whoever runs it, back to the state after one of its batches.
 
-In this order, so that a crash anywhere leaves an application that refuses to start until it is taken over again:
+The order of steps ensures that after a crash at any point the application refuses to start until it is taken over
+again:
 
 1. Look: the ledger's row, the version of each table, its files, the checkpoint. Nothing is written if one is missing.
-2. Shut out: a commit of a new epoch in the ledger and in each table for each step that writes to it or ever did. Delta
-   skips what has an older transaction version, so whatever a running driver still writes does not land.
+2. Shut out: fences of a new epoch in the ledger and in each table, for each step that writes to it or ever did. Delta
+   skips writes with an older transaction version, so nothing that a running driver still writes can land.
 3. Restore: each table that has anything of a later batch.
 4. The caller's work.
-5. Hand over: a copy of the checkpoint that ends at the batch, a commit of the next epoch on each table that was
-   restored, the order of sources as the batch knew them, and last, in one commit of the ledger, the row with which that
-   epoch begins behind the batch, in the place of the later rows.
+5. Hand over: a copy of the checkpoint that ends at the batch; a commit of the next epoch on each table that was
+   restored; the order of sources as of the batch; and last, in one commit of the ledger, the row with which that epoch
+   goes on from the batch, which replaces the later rows.
 """
 
 from __future__ import annotations
@@ -52,20 +53,23 @@ from versioned.table_details import is_missing, properties_of
 from versioned.table_log import every_commit, history, is_foreign, own_details, takes_back
 from versioned.written import is_put_by_hand, newest, written_by
 
-#: What is wrong with a table that going back to a batch does not mend.
+#: The findings about tables that going back to a batch does not repair.
 _NOT_TAKEN_BACK: Final = ("table-of-other", "table-gone", "empty-commit", "table-of-older-driver")
 _UNSAID: Final[Mapping[str, Any]] = {}
 
 
 @dataclass
 class HeldApplication:
-    """An application whose tables nobody else can write: the batch after which they stand, and how they came there.
+    """An application whose tables nobody else can write, as they were after a batch, and what was undone for that.
 
-    ``restored`` are the tables that were taken back, with the version; ``undone`` the batches that the ledger loses;
-    ``erased_again`` the tables in which erased rows came back, ``by_others`` those in which changes of somebody else
-    were undone; ``lost_input`` the files that were read behind the batch and are gone; ``lost_backfills`` the tables of
-    which a backfill was undone. ``counts`` go into the ledger's row; ``advice`` is what is left to do by hand, known at
-    the end.
+    * ``restored``: the tables that were taken back, with the version.
+    * ``undone``: the batches that the ledger loses.
+    * ``erased_again``: the tables in which erased rows came back.
+    * ``by_others``: the tables in which changes by somebody else were undone.
+    * ``lost_input``: the missing files that later batches had read.
+    * ``lost_backfills``: the tables in which a backfill was undone.
+    * ``counts``: go into the ledger's row.
+    * ``advice``: what is left to do by hand, known at the end.
     """
 
     application: StreamingApplication
@@ -92,14 +96,14 @@ class _Plan:
     state: LedgerState
     row: BatchOf
     rows: tuple[BatchOf, ...]
-    #: Whether rows that somebody else changed behind the batch stay so, and columns that its tables got since.
+    #: Whether to keep changes that somebody else made after the batch, and columns that its tables have got since.
     keeps_foreign: bool
-    #: By which its commits are told from those of another takeover at the same time.
+    #: Distinguishes its commits from those of another takeover at the same time.
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 def check_takeover(application: StreamingApplication, batch_id: int | None = None) -> HeldApplication:
-    """What :func:`taken_over` would do; nothing is written.
+    """What :func:`taken_over` would do, without writing anything.
 
     Raises:
         ConfigurationError, CheckpointMismatchError, RetentionError: as :func:`taken_over`.
@@ -110,17 +114,17 @@ def check_takeover(application: StreamingApplication, batch_id: int | None = Non
 
 @contextmanager
 def taken_over(application: StreamingApplication, batch_id: int | None = None) -> Iterator[HeldApplication]:
-    """Hold an application's tables, as they were after a batch, and let the application go on from there.
+    """Hold an application's tables as they were after a batch; at the end, the application can go on from there.
 
     Args:
-        application: Whose tables. It must not run in this session; a driver that runs elsewhere is shut out, and ends
-            with :class:`~versioned.errors.FencedError` at its next write.
-        batch_id: The batch, behind which rows that somebody else changed are taken back as well; None = the newest that
-            the ledger has, behind which they stay. A batch that landed in part is undone.
+        application: The application that owns the tables. It must not run in this session; a driver that runs elsewhere
+            is shut out, and ends with :class:`~versioned.errors.FencedError` at its next write.
+        batch_id: The batch; later changes by somebody else are undone too. None = the newest batch in the ledger, and
+            later changes by somebody else stay. A batch that landed in part is undone.
 
     Raises:
-        ConfigurationError: there is no such batch, the application runs in this session, the plan is without a table in
-            which rows could wait after that batch, or no row of its ledger may be removed.
+        ConfigurationError: there is no such batch, the application runs in this session, the plan lacks a table in
+            which rows could wait after that batch, or its ledger is append-only.
         CheckpointMismatchError: the checkpoint does not reach back to that batch.
         RetentionError: a table's files of that time are gone.
         FencedError: somebody else takes the application over at the same time.
@@ -135,7 +139,7 @@ def taken_over(application: StreamingApplication, batch_id: int | None = None) -
     ]
     side_by_side(fences, spark)
     faults.point("takeover:shut-out")
-    # Looked up again: a driver may have written, and ended a batch, until it was shut out.
+    # Read again: a driver may have written, and ended a batch, before it was shut out.
     plan = replace(plan, rows=tuple(sorted(plan.ledger.row_ids())))
     wanted = _restorations(application, plan, looked)
     side_by_side([partial(restore, spark, one, version) for one, version in _versions(wanted).items()], spark)
@@ -151,7 +155,7 @@ def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     ledger = Ledger(spark, application.table("ledger"), application.name)
     if is_missing(spark, ledger.target):
         raise ConfigurationError(f'"{application.name}" has no ledger in {application.root}: it has never run.')
-    # A RESTORE minds that of no table.
+    # Only the ledger: its rows are deleted, while a RESTORE also works on append-only tables.
     refuse_append_only({ledger.target: properties_of(spark, ledger.target)}, "Going back to a batch")
     found = application.survey()
     for wrong in found.findings():
@@ -164,15 +168,16 @@ def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     check_copy(spark, place, row[1])
     newest = max(found.newest_epoch(), *(epoch for epoch, _ in told))
     check_free(checkpoint_of(base, newest + 2))
-    # That of the newest row was read with the tables.
+    # The state of the newest row was read with the tables.
     state = found.state if (found.state.epoch, found.state.batch_id) == row else ledger.after(*row)
     _refuse_left_out(application, state, row)
     return _Plan(ledger, found, place, base, newest + 1, state, row, tuple(sorted(told)), batch_id is None)
 
 
 def _refuse_left_out(application: StreamingApplication, state: LedgerState, row: BatchOf) -> None:
-    """Refuse to go behind the removal of a node with the plan that is without it: what waited in its table then stays
-    gone, for it left in batches that would be undone.
+    """Refuse to go back to before a node's removal with a plan that lacks the node.
+
+    Rows that waited in its table at that time would be lost: they left in batches that would be undone.
     """
     spark, planned = application.spark, {target.short_name for target in application.tables()}
     left_out = {name: application.table(name) for name in sorted(set(state.buffers) - planned)}
@@ -196,7 +201,7 @@ def _there(application: StreamingApplication) -> list[TableRef]:
 def _restorations(
     application: StreamingApplication, plan: _Plan, before: Mapping[TableRef, Restoration] = MappingProxyType({})
 ) -> dict[TableRef, Restoration]:
-    """What each table needs; every file that is needed is there (or was, when it was looked at before)."""
+    """What each table needs to be restored, after a check that the files of new versions to restore still exist."""
     targets = _there(application)
     found: dict[TableRef, Restoration] = {}
 
@@ -226,16 +231,16 @@ def commits_behind(
     *,
     keeps_foreign: bool = False,
 ) -> list[CommitFacts]:
-    """The commits of a table without those that shut others out just now, and with no more of each than is needed.
+    """The commits of a table, without this takeover's fences, and reduced to what is needed of each.
 
     Args:
         rows: All commits, newest first.
-        application: Whose batches count.
-        shut_out: The epoch of the commits that are left out.
-        row: The batch to go back to: the newest commit of a batch up to it keeps all that it told, and the others only
-            that they erased rows, for a table may have a hundred thousand.
-        keeps_foreign: Whether what others changed, and columns that a later batch gave the table, are no reason to
-            take it back; puts by hand never are.
+        application: The application whose batches count.
+        shut_out: The epoch of the fences to leave out.
+        row: The batch to go back to. Only the newest commit up to this batch keeps all of its details; others only keep
+            whether they erased rows, since a table may have a hundred thousand commits.
+        keeps_foreign: Whether changes by others, and columns from later batches, are no reason to restore the table;
+            puts by hand never are one.
     """
     commits, is_told = list[CommitFacts](), False
     for one in rows:
@@ -245,7 +250,7 @@ def commits_behind(
         if batch is not None and batch[0] == shut_out:
             continue
         if tuple(said.get(COLUMNS_OF, ())) > row and not keeps_foreign:
-            batch = tuple(said[COLUMNS_OF])  # Without them the plan of the batch can go on.
+            batch = tuple(said[COLUMNS_OF])  # Undone with that batch: the plan to go back to lacks the columns.
         details: Mapping[str, Any] = {ERASED: said[ERASED]} if ERASED in said else _UNSAID
         if batch is not None and batch <= row and not is_told:
             is_told, details = True, telling(written)
@@ -277,7 +282,7 @@ def _hand_over(plan: _Plan, held: HeldApplication, wanted: Mapping[TableRef, Res
     held.advice = copy_checkpoint(plan.checkpoint, copy, batch, len(topics) + 1 if topics else None)
     faults.point("takeover:checkpoint")
     owner = Step(application.name, "", "", held.epoch, batch)
-    # What lies on a RESTORE must say whose the table is; the others are shut out and say it already.
+    # A commit after a RESTORE must name the owner again; fences on the other tables already do.
     told = {one: {**wanted[one].details, TAKEOVER: batch, HELD_BY: plan.token} for one in _versions(wanted)}
     fences = [
         partial(fence, spark, one, owner, said, plan.found.steps_of(one), every_step=False)
@@ -285,10 +290,10 @@ def _hand_over(plan: _Plan, held: HeldApplication, wanted: Mapping[TableRef, Res
     ]
     side_by_side(fences, spark)
     faults.point("takeover:handed-over")
-    if topics:  # Sources may have been added since, which the plan of the batch is without.
+    if topics:  # Sources may have been added since, which the plan of the batch does not have.
         plan.ledger.keep_topics(topics, plan.found.topics)
     versions = {target.short_name: int(history(spark, target, 1)[0]["version"]) for target in wanted}
-    # One that the plan was without at that batch stays unknown: it is refused at the start, or begins empty.
+    # A table that the batch's plan did not have stays unknown: the start refuses it, or it begins empty.
     known = {name: at for name, at in versions.items() if name in held.state.tables or not held.state.tables}
     begun = replace(held.state, epoch=held.epoch, batch_id=batch, tables=known)
     plan.ledger.append_epoch(spark, begun, held.counts, [row for row in plan.rows if row > plan.row])

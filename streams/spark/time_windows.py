@@ -22,7 +22,7 @@ from versioned.stream_times import newest_times
 
 @dataclass(frozen=True)
 class Part:
-    """One stored column of an aggregate: how records give it, and how two of them merge."""
+    """One stored column of an aggregate: its value for a record, and the function that merges several values."""
 
     name: str
     of_record: Column
@@ -38,7 +38,7 @@ class TimeWindowsOperator(WindowStoreOperator):
         self._kinds: StructType | None = None
 
     def parts(self) -> StructType:
-        # Asked for several times a batch, and the same in each.
+        # Cached: needed several times a batch, and the same in every batch.
         if self._kinds is None:
             if self.node.aggregation.kind != "count":
                 checked_operand(self.node.name, self.node.aggregation, self.records())
@@ -77,12 +77,12 @@ class TimeWindowsOperator(WindowStoreOperator):
         new = self._accepted().select(KEY, START_US, END_US, US, SCOPE, *(p.of_record.alias(p.name) for p in parts))
         both = self.stored().unionByName(new)
         kinds = self.parts()
-        # Sums of sums of decimals would grow by ten digits a batch.
+        # Without the cast, sums of sums of decimals would grow by ten digits with each batch.
         merged = [p.merge(F.col(p.name)).cast(kinds[p.name].dataType).alias(p.name) for p in parts]
         return both.groupBy(KEY, START_US, END_US).agg(F.max(US).alias(US), self._scope().alias(SCOPE), *merged)
 
     def _scope(self) -> Column:
-        """The scope of a window's newest record, of equal times the greatest."""
+        """The scope of a window's newest record; of records with equal times, the greatest scope."""
         scopes, windows = self.stream_times, self.windows
         if len(scopes) < 2:
             return F.max(SCOPE)
@@ -92,19 +92,19 @@ class TimeWindowsOperator(WindowStoreOperator):
         if min(scopes) < 0 or (span_us + 1) * width >= 2**63:
             newest = F.col(US).cast("decimal(20, 0)") * F.lit(2**32).cast("decimal(10, 0)") + F.col(SCOPE)
             return F.max_by(SCOPE, newest)
-        # One long is aggregated as fast as the scope itself, which a struct of both is not.
+        # Time and scope in one long, which is aggregated as fast as the scope alone; a struct is not.
         newest = (F.col(US) - F.col(START_US)) * F.lit(width) + F.col(SCOPE)
         return F.pmod(F.max(newest), F.lit(width)).cast("int")
 
     def closing(self) -> DataFrame:
-        """Of all records that close the same windows the first: there are few ends of windows, and many records."""
+        """The first of all records that close the same windows: windows have few ends, but there are many records."""
         wait_us, windows = self.wait_us, self.windows
         if wait_us is None or not isinstance(windows, TimeWindows):
             return super().closing()
-        # Ends lie a size behind multiples of the advance.
+        # Windows end at multiples of the advance plus the size.
         since_last = F.pmod(F.col(US) - F.lit(windows.size_us + wait_us), F.lit(windows.advance_us))
         last = (F.col(US) - since_last).alias(CLOSE_US)
-        # The first window that takes it has its first change.
+        # The record's first change is that of the first window that takes it.
         first = self._rows().groupBy(SCOPE, last).agg(F.min(F.struct(PLACE, "_late", START_US)).alias("_first"))
         change = F.concat(f"_first.{PLACE}", F.array(f"_first.{START_US}"))
         return first.select(SCOPE, CLOSE_US, change.alias(PLACE))
@@ -113,11 +113,11 @@ class TimeWindowsOperator(WindowStoreOperator):
         self._records = records
         assigned = self._without_idle(self._assign(records, flow))
         self._assigned = assigned if flow.is_empty or self._is_near(flow) else self.batch.cut(assigned)
-        # Once per window, which is no matter: their times and places are read.
+        # One row per record and window, which does not matter: only times and places are read.
         self._records = self._assigned.select(*records.columns)
 
     def _assign(self, records: DataFrame, flow: Flow) -> DataFrame:
-        """One row per record and window, with ``_late``: the window had closed when the record came."""
+        """One row per record and window, with ``_late``: whether the window had closed when the record came."""
         windows = self.windows
         records = records.where(F.col(US) >= F.lit(first_taken_us(windows)))
         if isinstance(windows, UnlimitedWindows):
@@ -130,14 +130,14 @@ class TimeWindowsOperator(WindowStoreOperator):
         return rows.withColumn("_late", late).drop("_stream_us")
 
     def _is_near(self, flow: Flow) -> bool:
-        """Whether windows are a sum away from the source's records, which are computed once already."""
+        """Whether windows take a mere sum to compute from a source's records, which are cached: no need to cut them."""
         windows = self.windows
         one_each = isinstance(windows, TimeWindows) and windows.advance_us == windows.size_us
         by_itself = isinstance(self.node.parents[0], StreamSource) and not self.closed_by_clock
         return one_each and by_itself and self.has_seen_all(flow)
 
     def _without_idle(self, assigned: DataFrame) -> DataFrame:
-        """Records for windows that the wall clock has closed are late for them."""
+        """The rows, with those for windows that the wall clock has closed marked as late."""
         closed = self.closed_windows()
         if closed is None:
             return assigned
@@ -145,11 +145,11 @@ class TimeWindowsOperator(WindowStoreOperator):
         return marked.withColumn("_late", F.col("_late") | F.coalesce("_idle", F.lit(False))).drop("_idle")
 
     def _needed_stream_time(self, windows: TimeWindows, flow: Flow) -> Column:
-        """Stream time after each record; null when nothing in the batch can be late (spares the sort)."""
-        # Windows hold the floored instant, which may lie in an earlier one if they are no multiple of the resolution.
+        """Stream time after each record; null if nothing in the batch can be late, which saves the sort."""
+        # A floored instant may be in an earlier window, if windows are not aligned with the resolution.
         oldest = None if flow.oldest_us is None else flow.oldest_us // self.unit_us * self.unit_us
         newest = max([*self.times_before().values(), *flow.newest().values()], default=0)
-        # The first end after the oldest record; ends lie a size behind multiples of the advance.
+        # The first end after the oldest record; windows end at multiples of the advance plus the size.
         since = None if oldest is None else (oldest - windows.size_us) % windows.advance_us
         first_end = None if oldest is None or since is None else oldest - since + windows.advance_us
         if first_end is not None and first_end - self.unit_us + windows.grace_us >= newest:
@@ -177,10 +177,10 @@ class TimeWindowsOperator(WindowStoreOperator):
     def _survey_columns(self) -> list[Column]:
         is_late, windows = F.col("_late"), self.windows
         if self.closed_by_clock:
-            # The wall clock may have closed any of a record's windows.
+            # The wall clock may have closed any of a record's windows, so each distinct record is counted.
             accepted, records = F.count_distinct(F.when(~is_late, F.col(PLACE))), F.count_distinct(PLACE)
         elif isinstance(windows, TimeWindows):
-            # The last of a record's windows stands for it: it is always there, and closes last.
+            # Count a record by the last of its windows: it always has one, which closes last.
             is_last = F.col(START_US) == F.col(US) - F.pmod(F.col(US), F.lit(windows.advance_us))
             accepted, records = F.count_if(is_last & ~is_late), F.count_if(is_last)
         else:
@@ -206,7 +206,7 @@ class TimeWindowsOperator(WindowStoreOperator):
         return [Part(aggregation.output, value, merge[aggregation.kind])]
 
     def _counted(self) -> Column:
-        """1 for each record, or for each whose counted value is not null."""
+        """1 for each record; with a counted value, 0 where that is null."""
         value = self.node.aggregation.value
         if value is None:
             return F.lit(1).cast("long")
@@ -214,13 +214,13 @@ class TimeWindowsOperator(WindowStoreOperator):
 
 
 def _in_windows(records: DataFrame, windows: TimeWindows) -> DataFrame:
-    """One row per record and window that holds it, with the window's start."""
+    """One row per record and window that contains it, with the window's start."""
     size, advance = windows.size_us, windows.advance_us
     last = F.col(US) - F.pmod(F.col(US), F.lit(advance))
     if advance == size:
         return records.withColumn(START_US, last)
     first = last - ((size - 1) // advance) * advance
-    # The epoch is a wall: a record at or after it is in no window that starts before it (as in Kafka).
+    # As in Kafka, a record at or after the Unix epoch is in no window that starts before the epoch.
     holds = (F.col(START_US) + size > F.col(US)) & ((F.col(START_US) >= 0) | (F.col(US) < 0))
     return records.withColumn(START_US, F.explode(F.sequence(first, last, F.lit(advance)))).where(holds)
 

@@ -22,14 +22,14 @@ def told_after(
     after: tuple[int, int],
     until: tuple[int, int] | None,
 ) -> list[BatchReport]:
-    """What the ledger has of batches after one, up to another one, oldest first.
+    """The reports of batches after one, up to another, from the ledger; oldest first.
 
     Args:
-        ledger: It is there.
+        ledger: The ledger, which must exist.
         topology: The plan of these batches.
-        action: What becomes of records that a node puts aside for a reason.
-        after: An epoch and a batch of it.
-        until: The last one; None = the newest.
+        action: The action for records that a node puts aside for a reason.
+        after: Epoch and batch after which to begin.
+        until: Epoch and batch of the last one; None = the newest.
     """
     is_asked = is_later(after)
     if until is not None:
@@ -40,12 +40,12 @@ def told_after(
 
 
 def report_of(row: Mapping[str, Any], topology: Topology, action: Callable[[str, str], Action]) -> BatchReport:
-    """The report that one row of the ledger tells: as that of the batch itself, but for topics without a record.
+    """The report from one row of the ledger: the same as the batch's own, but without topics that had no records.
 
     Args:
-        row: Its batch, seconds, counts and metrics, and its clock in microseconds.
+        row: The row's batch, seconds, counts and metrics, and its clock in microseconds.
         topology: The plan of the batch.
-        action: What becomes of records that a node puts aside for a reason.
+        action: The action for records that a node puts aside for a reason.
     """
     counts: Mapping[str, int] = row["counts"]
     came = {node.topic: counts.get(f"{node.name}.input", 0) for node in sources_of(topology)}
@@ -56,7 +56,7 @@ def report_of(row: Mapping[str, Any], topology: Topology, action: Callable[[str,
 
 
 def _rejected(node: str, counts: Mapping[str, int], action: Callable[[str, str], Action]) -> int:
-    """How many records of a node are among the rejects; others of those put aside were dropped."""
+    """How many records of a node went into the rejects table; other records put aside were dropped."""
     prefix = f"{node}.put_aside."
     asides = {what.removeprefix(prefix): n for what, n in counts.items() if what.startswith(prefix)}
     return sum(n for reason, n in asides.items() if action(node, reason) == "reject")

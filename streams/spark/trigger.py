@@ -9,13 +9,13 @@ from versioned.errors import ConfigurationError
 
 
 def trigger_of(said: str) -> dict[str, Any]:
-    """A trigger as Spark takes it: its own reader of intervals knows no ``10s`` or ``5 min``.
+    """The arguments of Spark's ``trigger``; Spark's own parser of intervals does not accept ``10s`` or ``5 min``.
 
     Args:
         said: ``available_now`` or an interval.
 
     Raises:
-        ConfigurationError: it is neither, or an interval below 1 millisecond.
+        ConfigurationError: it is neither, or the interval is below 1 millisecond.
 
     >>> trigger_of("available_now"), trigger_of("5 min")
     ({'availableNow': True}, {'processingTime': '300000 milliseconds'})

@@ -32,13 +32,13 @@ from versioned.casting import in_range, in_type, rounds
 from versioned.identifiers import named_twice, quote
 from versioned.sql_types import JSON_INSTANTS
 
-#: Microseconds of a unit of time.
+#: Microseconds per unit of time.
 UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 #: How many characters of a field the rejects keep.
 KEPT: Final = 1_024
-#: A text that tells an instant: with a time of day, and its offset from UTC at the end.
+#: Matches a text that denotes an instant: with a time of day, and its offset from UTC at the end.
 _WITH_OFFSET: Final = r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*(Z|[+-]\d{1,2}(:?\d{2})?)\s*$"
-#: What a cast makes another value of: fractions and times of day are left out, and each number but 0 is true.
+#: Casts that may change the value: they drop fractions and times of day, and make true of every number but 0.
 _CUT: Final = (
     (FractionalType, IntegralType),
     ((TimestampType, TimestampNTZType), DateType),
@@ -46,12 +46,12 @@ _CUT: Final = (
 )
 _WIDTH: Final = 8
 _YEARS: Final = (1, 9999)
-#: Whether something holds of a value of a type, which is no structure; None where it can hold of none.
+#: A test of a value whose type is no structure; None for a type of which no value can pass.
 _Test = Callable[[Column, DataType], "Column | None"]
 
 
 def cast_row_by_row(value: Column, have: DataType, want: DataType) -> Column:
-    """A value as another type; null where it does not fit."""
+    """A value cast to another type; null where it does not fit."""
     if have.simpleString() == want.simpleString():
         return value
     cast = in_type(value, have, want)
@@ -59,15 +59,15 @@ def cast_row_by_row(value: Column, have: DataType, want: DataType) -> Column:
         return F.when(value.rlike(_WITH_OFFSET), cast)
     if any(isinstance(have, kinds) and isinstance(want, kind) for kinds, kind in _CUT):
         return F.when(cast.try_cast(have) == value, cast)
-    # A decimal without digits behind the point is a whole number too.
+    # A decimal of scale 0 is a whole number too, so nothing may be rounded away.
     cut = rounds(value, have, want) if isinstance(want, DecimalType) and want.scale == 0 else None
     return cast if cut is None else F.when(~cut, cast)
 
 
 def is_castable(have: DataType, want: DataType) -> bool:
-    """Whether a cast means something: a number is no instant unless its unit is known, and structures stay as they are.
+    """Whether a cast is meaningful: a number is no instant unless its unit is known, and structures are never cast.
 
-    What a VARIANT holds may be of any type; the source's transform extracts it.
+    Nor is a VARIANT, which may hold any type; the source's transform extracts its values.
 
     >>> from pyspark.sql.types import LongType
     >>> is_castable(StringType(), LongType()), is_castable(LongType(), TimestampType())
@@ -85,7 +85,7 @@ def is_castable(have: DataType, want: DataType) -> bool:
 
 
 def event_time(value: Column, kind: DataType, ts_unit: str | None) -> Column:
-    """An instant in microseconds since 1970; null if there is none, or if it does not fit in a long."""
+    """The event time in microseconds since 1970; null if there is none, or if it does not fit in a long."""
     if isinstance(kind, IntegralType):
         assert ts_unit is not None  # Checked at the start.
         return F.try_multiply(value.cast("long"), F.lit(UNITS[ts_unit]).cast("long"))
@@ -95,17 +95,17 @@ def event_time(value: Column, kind: DataType, ts_unit: str | None) -> Column:
 
 
 def has_time_beyond(value: Column, kind: DataType) -> Column | None:
-    """Whether a value has an instant or a date outside the years 1 to 9999, however deep; null as far as it has none.
+    """Whether a value has an instant or a date outside the years 1 to 9999, at any depth; null if it has no time.
 
-    Spark knows such times, and no Python that a record may come to. None where the type has no times.
+    Spark has such times, but the Python code that a record may reach does not. None if the type has no times.
     """
     return _somewhere(value, kind, _is_beyond)
 
 
 def has_no_text(value: Column, kind: DataType) -> Column | None:
-    """Whether a value has a text that is none, since its bytes are no UTF-8, however deep; null as far as it has none.
+    """Whether a value has a text whose bytes are no valid UTF-8, at any depth; null if it has no text.
 
-    Spark takes such bytes as they are, and no Python does that a record may come to. None where the type has no texts.
+    Spark accepts such bytes, but the Python code that a record may reach does not. None if the type has no texts.
     """
     return _somewhere(value, kind, _is_no_text)
 
@@ -121,7 +121,7 @@ def _is_no_text(value: Column, kind: DataType) -> Column | None:
 
 
 def _somewhere(value: Column, kind: DataType, is_so: _Test) -> Column | None:
-    """Whether something holds of a value or of what is in it; None where it can hold of nothing."""
+    """Whether a value, or anything in it, passes a test; None if nothing in the type can."""
     if isinstance(kind, StructType):
         return _any(_somewhere(value.getField(part.name), part.dataType, is_so) for part in kind.fields)
     if isinstance(kind, ArrayType):
@@ -150,7 +150,7 @@ def _any_inside(values: Column, kind: DataType, is_so: _Test) -> Column | None:
 
 
 def size_of(value: Column, kind: DataType) -> Column | None:
-    """Bytes of the texts and binaries in a value; None where there can be none, or no more than a few."""
+    """The size in bytes of the texts and binaries in a value; None if its type has none, or never more than a few."""
     if isinstance(kind, (StringType, BinaryType)):
         return F.coalesce(F.octet_length(value), F.lit(0))
     if isinstance(kind, StructType):
@@ -163,7 +163,7 @@ def size_of(value: Column, kind: DataType) -> Column | None:
 
 
 def row_size(schema: StructType) -> Column | None:
-    """Bytes of the texts and binaries in a row; None where there can be none. A malformed row has its text alone."""
+    """The size in bytes of the texts and binaries in a row (of a malformed row: its text); None if it has none."""
     sizes = (size_of(F.col(quote(field.name)), field.dataType) for field in schema.fields if field.name != MALFORMED)
     known = total(sizes)
     if MALFORMED not in schema.names:
@@ -172,19 +172,19 @@ def row_size(schema: StructType) -> Column | None:
 
 
 def total(sizes: Iterable[Column | None]) -> Column | None:
-    """The sum of what is known; None if nothing is."""
+    """The sum of the known sizes; None if there are none."""
     known = [size.cast("long") for size in sizes if size is not None]
     return reduce(Column.__add__, known) if known else None
 
 
 def shortened(frame: DataFrame, most: int | None) -> DataFrame:
-    """Rows whose texts and binaries, however deep, are no longer than it takes to find them too large.
+    """Rows whose texts and binaries, at any depth, are cut, but long enough for the row to still be too large.
 
-    A batch keeps its input in memory: one value of many megabytes, several times over, would end the driver.
+    A batch keeps its input in memory: a few copies of a value of many megabytes would end the driver.
 
     Args:
         frame: Rows of a source.
-        most: How many bytes a row may have; None = any.
+        most: How many bytes a row may have; None = any number.
     """
     if most is None or named_twice(frame.columns):
         return frame  # Columns that differ only by case cannot be told apart here; they are refused later.
@@ -194,12 +194,12 @@ def shortened(frame: DataFrame, most: int | None) -> DataFrame:
 
 def _short(value: Column, kind: DataType, most: int) -> Column:
     if isinstance(kind, (StringType, BinaryType)):
-        # As many characters have as many bytes at least, so the row stays too large.
+        # A text has at least as many bytes as characters, so the row stays too large.
         return F.when(F.octet_length(value) > most, F.substring(value, 1, most + 1)).otherwise(value)
     size = size_of(value, kind)
     if size is None or not isinstance(kind, (StructType, ArrayType, MapType)):
         return value
-    # Only what is too large is taken apart and put together again.
+    # Rebuild only values that are too large.
     return F.when(size > most, _short_inside(value, kind, most)).otherwise(value)
 
 
@@ -214,7 +214,7 @@ def _short_inside(value: Column, kind: StructType | ArrayType | MapType, most: i
 
 
 def cut(value: Column, kind: DataType) -> Column:
-    """A value that is short enough to be kept; structures become the beginning of their JSON."""
+    """A value cut to the length that the rejects keep; structures become the beginning of their JSON."""
     if isinstance(kind, (StringType, BinaryType)):
         return F.substring(value, 1, KEPT)
     if isinstance(kind, (StructType, ArrayType, MapType, VariantType)):
@@ -224,12 +224,12 @@ def cut(value: Column, kind: DataType) -> Column:
 
 
 def cut_row(schema: StructType, keys: Iterable[str], misfits: Column | None = None) -> Column:
-    """A raw row as JSON, in the form that the rejects have: ``{"key": {...}, "value": {...}}``.
+    """A raw row as JSON, in the form of the rejects: ``{"key": {...}, "value": {...}}``.
 
     Args:
         schema: The columns of the row.
-        keys: Those of the key.
-        misfits: What is told of values that do not fit, beside them; None or null = nothing.
+        keys: The columns of the key.
+        misfits: A text about values that do not fit, to be added; None or null = nothing.
     """
     names = list(keys)
     sides = {"key": names, "value": [name for name in schema.names if name not in names]}

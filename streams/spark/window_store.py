@@ -2,10 +2,10 @@
 
 State: a Delta table with the key columns, ``windowStart``, ``windowEnd``, the aggregate's parts, ``maxTs`` and the
 partition column ``_open``. A batch replaces the open windows in one commit. In the same commit, windows that no record
-can need any more move to the closed partition and are never touched again.
+can need any more move to the closed partition, and are never touched again.
 
 The same store serves final results (``suppress`` until the window closes): a window is final in the batch in which
-stream time passes its end plus grace, so no second copy of the state is kept.
+stream time passes its end plus grace, so no second copy of the state is needed.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ from versioned.schema import create_plain
 from versioned.table_details import properties_of
 
 START_US, END_US = "_start_us", "_end_us"
-#: The stream time at which a window is final.
+#: Column: the stream time at which a window is final.
 CLOSE_US: Final = "_close_us"
-#: What a record had before windows took it, for the rejects.
+#: Columns with a record's former key and instant, for the rejects.
 _WAS: Final = (WAS_KEY, WAS_US)
 
 
-#: Of a batch and the names of the key's fields: ``_key _start_us _end_us``, or None if there are none.
+#: From a batch and the names of the key's fields, makes ``_key _start_us _end_us``; None if there are none.
 ClosedWindows = Callable[[Batch, list[str]], DataFrame | None]
 
 
 @dataclass(frozen=True)
 class WindowSurvey:
-    """What the batch holds for the node; ``expired`` counts closed windows, ``stream_times`` are after the batch."""
+    """The node's counts in a batch (``expired``: closed windows that records missed), and stream times after it."""
 
     accepted: int = 0
     late: int = 0
@@ -83,7 +83,7 @@ class WindowSurvey:
 
 
 class WindowStoreOperator(Operator[WindowedAggregate]):
-    """What all windowed aggregates share; how windows change is the business of the subclasses."""
+    """The common part of all windowed aggregates; subclasses decide how windows change."""
 
     def __init__(self, node: WindowedAggregate) -> None:
         super().__init__(node)
@@ -97,10 +97,10 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self.unit_us = stored.time_resolution.value
         #: How long after their end the windows close; None = never.
         self.wait_us = close_wait_us(node.windows, self.unit_us)
-        #: Later records move no stream time: their windows would end behind the last instant.
+        #: Later records are rejected and advance no stream time: their windows would end after the last instant.
         self._last_us = last_taken_us(node.windows, self.unit_us)
         self.state: LookupTable = WindowTable(self)
-        #: Of each suppression that may close windows by the wall clock: tells those that it has closed (R117).
+        #: For each suppression that may close windows by the wall clock, a function that returns them (R117).
         self.closed_by_clock: list[ClosedWindows] = []
         self._batch: Batch | None = None
         self._records: DataFrame | None = None
@@ -129,7 +129,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     @property
     def survey(self) -> WindowSurvey:
-        """Counts and stream times of the batch: one job."""
+        """Counts and stream times of the batch; runs one job."""
         assert self._survey is not None
         return self._survey()
 
@@ -146,7 +146,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return NodeReport(counts if told.accepted + told.late else {}, self.stream_times)
 
     def measured(self) -> DataFrame | None:
-        """The records that reach the rule of windows: under their group's key, if they have one."""
+        """The records that reach the windows' rule, under the key of their group."""
         if self._valid is None or not isinstance(self.windows, SlidingWindows):
             return self._valid
         return self._valid.where(F.col(VALUE).isNotNull())
@@ -157,7 +157,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     @property
     def batch(self) -> Batch:
-        """The batch at hand."""
+        """The current batch."""
         assert self._batch is not None
         return self._batch
 
@@ -166,30 +166,33 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return dict(self.batch.times_of(self.node.name))
 
     def finals(self, branch: int | None = None) -> DataFrame:
-        """The windows that become final in this batch, as a flow; each placed at the change that closes it.
+        """The windows that become final in this batch, in the columns of changes; each at the place that closes it.
 
         Args:
-            branch: Where changes go, if they go to several; None if not.
+            branch: The number of the branch, if changes go to several; else None.
         """
         times = self.stream_times
-        # The newest of all scopes says so of the windows alone, before anything is added up in them.
+        # Filtering by the newest scope first depends on the windows alone, so Spark can do it before aggregating.
         may_be = F.col(CLOSE_US) <= F.lit(max(times.values(), default=NEVER_US))
         due = self.not_final_yet(self.next_state()).where(may_be & (F.col(CLOSE_US) <= lookup_times(times)))
         return self._as_flow(self._placed_at_close(self.batch.cut(due), branch))
 
     def not_final_yet(self, state: DataFrame) -> DataFrame:
-        """Those windows that were not final before this batch, with ``_close_us``: the stream time that ends each."""
+        """The windows that were not final before this batch, with ``_close_us``: the stream time that closes each."""
         assert self.wait_us is not None
         before = F.coalesce(lookup_times(self.times_before()), F.lit(NEVER_US))
         return state.withColumn(CLOSE_US, F.col(END_US) + self.wait_us).where(F.col(CLOSE_US) > before)
 
     @abstractmethod
     def changes(self) -> DataFrame:
-        """Every update of every window, record by record, as a flow."""
+        """Every update of every window, record by record, in the columns of changes."""
 
     @abstractmethod
     def next_state(self) -> DataFrame:
-        """Every open window after the batch: ``_key _start_us _end_us _us _scope`` and the parts."""
+        """The state after the batch of all windows that were open before it, or are new.
+
+        Columns: ``_key _start_us _end_us _us _scope`` and the parts.
+        """
 
     @abstractmethod
     def parts(self) -> StructType:
@@ -197,7 +200,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     @abstractmethod
     def result(self) -> Column:
-        """The result out of the stored parts."""
+        """The result computed from the stored parts."""
 
     @abstractmethod
     def _take(self, records: DataFrame, flow: Flow) -> None:
@@ -208,14 +211,14 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     @abstractmethod
     def _look(self) -> WindowSurvey:
-        """Count the batch."""
+        """Counts and stream times of the batch, by a job."""
 
     @abstractmethod
     def _late_records(self) -> DataFrame:
         """The records that no window took."""
 
     def _as_they_came(self, records: DataFrame) -> DataFrame:
-        """Some of the batch's records with the keys and instants that they had before they were grouped and floored."""
+        """Some of the batch's records, with their keys and instants from before grouping and flooring."""
         assert self._arrived is not None
         was = [name for name in _WAS if name in self._arrived.columns]
         return records.join(self._arrived.select(SCOPE, PLACE, *was), [SCOPE, PLACE]) if was else records
@@ -226,18 +229,18 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return self._records
 
     def closing(self) -> DataFrame:
-        """What closes windows: ``_close_us`` (all that close until then), ``_scope``, ``_place`` of the change."""
+        """What closes windows: ``_close_us`` (all windows up to then), and ``_scope`` and ``_place`` of the change."""
         change = F.concat(PLACE, F.array(F.lit(0).cast("long")))
         return self.records().select(SCOPE, F.col(US).alias(CLOSE_US), change.alias(PLACE))
 
     def windowed_key(self, frame: DataFrame) -> Column:
-        """The key with its window behind it."""
+        """The key with its window appended."""
         fields = [F.col(KEY).getField(name).alias(name) for name in struct_fields(frame, KEY)]
         start, end = F.timestamp_micros(START_US), F.timestamp_micros(END_US)
         return F.struct(*fields, start.alias(WINDOW_START), end.alias(WINDOW_END))
 
     def stored(self, rows: DataFrame | None = None) -> DataFrame:
-        """Stored windows as state: the open ones before the batch, unless told otherwise."""
+        """Stored windows in the columns of state; by default those that were open before the batch."""
         if rows is None:
             rows = read_table(self.batch.session, self.tables(self.batch.root)[0]).where(F.col(OPEN))
         return rows.select(
@@ -250,25 +253,25 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         )
 
     def closed_windows(self) -> DataFrame | None:
-        """The windows that the wall clock has closed, whichever suppression told it first; each of them once."""
+        """The windows that the wall clock has closed, for any suppression; each of them once."""
         keys = struct_fields(self.records(), KEY)
         told = (closed(self.batch, keys) for closed in self.closed_by_clock)
         known = [windows for windows in told if windows is not None]
         return reduce(DataFrame.unionByName, known).distinct() if known else None
 
     def stored_ever(self) -> DataFrame:
-        """Every stored window, closed ones too, before the batch."""
+        """Every stored window before the batch, including closed ones."""
         return self.stored(read_table(self.batch.session, self.tables(self.batch.root)[0]))
 
     def stream_time(self, flow: Flow) -> Column:
-        """Stream time after each record of a flow; without putting them in order where their places tell it."""
+        """Stream time after each record of a flow; without a sort if their places contain it."""
         before = lookup_times(self.times_before())
         if not self.has_seen_all(flow):
             return stream_time_at(before)
         return F.greatest(before, floored(F.get(PLACE, F.lit(0)), self.unit_us))
 
     def has_seen_all(self, flow: Flow) -> bool:
-        """Whether every record that the flow's places tell of came to this node, before this batch too."""
+        """Whether every record that counts in the flow's places has reached this node, also in earlier batches."""
         if flow.maxima_before is None or self.node.group_key is not None:
             return False
         if max(flow.newest().values(), default=NEVER_US) > self._last_us:
@@ -290,7 +293,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return frame.select(KEY, VALUE, floored(F.col(US), self.unit_us).alias(US), SCOPE, PLACE, *was)
 
     def _refusal(self, keyed: DataFrame) -> Column:
-        """Why a record is put aside; null if windows take it."""
+        """The reason why a record is put aside; null if windows take it."""
         reason = F.when(has_null_key(keyed), NULL_KEY)
         if isinstance(self.windows, SlidingWindows):
             reason = reason.when(F.col(VALUE).isNull(), NULL_VALUE)
@@ -322,8 +325,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return final.select(KEY, VALUE, old.alias(OLD), F.lit(True).alias(LATEST), US, SCOPE, PLACE)
 
     def _placed_at_close(self, due: DataFrame, branch: int | None) -> DataFrame:
-        """Give each final window the place of the change that closed it, on its branch, then its end and rank there."""
-        # One record may close a million windows; where they end at few instants, only these are put in one order.
+        """Give each final window a place: that of the change that closed it, the branch, its closing time and rank."""
+        # One record may close a million windows. They close at few instants, so only these are sorted together.
         instants = due.select(SCOPE, CLOSE_US).distinct().withColumn("_asks", F.lit(1))
         both = instants.unionByName(self.closing().withColumn("_asks", F.lit(0)), allowMissingColumns=True)
         later = Window.partitionBy(SCOPE).orderBy(F.desc(CLOSE_US), "_asks").rowsBetween(Window.unboundedPreceding, 0)
@@ -345,7 +348,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self._is_ready = True
 
     def _check(self, batch: Batch, target: TableRef, retention_us: int | None) -> None:
-        """Refuse a plan that cannot go on from what is stored; a retention may be another."""
+        """Refuse a plan that cannot go on from the stored windows; only the retention may have changed."""
         said, node = properties_of(batch.session, target), self.node
         check_aggregate(node.name, target.short_name, said, node.aggregation.kind)
         check_rows(node.name, target.short_name, read_table(batch.session, target).schema, self._columns())
@@ -367,7 +370,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
 
 class WindowTable(LookupTable):
-    """The windowed table as joins and queries see it."""
+    """The windowed table as joins see it."""
 
     def __init__(self, operator: WindowStoreOperator) -> None:
         self._operator = operator
@@ -381,7 +384,7 @@ class WindowTable(LookupTable):
 
 
 def _reach_us(windows: Windows) -> int:
-    """How long after closing a window is still looked at by records that come for others of its key."""
+    """How long after its closing a window may still matter for records of other windows of its key."""
     if isinstance(windows, SlidingWindows):
         return 2 * windows.difference_us
     return windows.gap_us if isinstance(windows, SessionWindows) else 0

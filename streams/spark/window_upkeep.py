@@ -1,6 +1,6 @@
 """Maintenance of window stores: deletes windows beyond their retention (R20, R21), and results of such windows.
 
-A store without a retention keeps every final window: a lakehouse table forgets only if asked to.
+A store without a retention keeps every final window: a table of a lakehouse only deletes rows if asked to.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from versioned.upkeep import optimize_where
 
 KIND: Final = "versioned.kind"
 WINDOW_STORE: Final = "window_store"
-#: What a suppression of windows has let out, for joins to find.
+#: The emitted rows of a suppression of windows, for joins.
 WINDOW_RESULTS: Final = "window_results"
 NODE: Final = "versioned.node"
 _RETENTION: Final = "versioned.windowRetentionUs"
 _WINDOWS: Final = "versioned.windows"
 _TIME_SCOPE: Final = "versioned.timeScope"
 _CLOSE_WAIT: Final = "versioned.closeWaitUs"
-#: A column of a window store: whether the window may still change.
+#: Column of a window store: whether the window may still change.
 OPEN = "_open"
 
 
@@ -42,13 +42,13 @@ def window_store_properties(
     time_scope: str | None = None,
     close_wait_us: int | None = None,
 ) -> dict[str, str]:
-    """What a window store says of itself, as table properties of its creation.
+    """The table properties that describe a window store, set when it is made.
 
     Args:
         node: The operator.
-        retention_us: How long windows are kept, if it was said.
+        retention_us: How long windows are kept, if the plan says so.
         windows: Its windows, with their grace, as text.
-        time_scope: What has a stream time of its own: each partition, or the store.
+        time_scope: Whether each partition has its own stream time, or the store has one.
         close_wait_us: How long after their end the windows close.
     """
     said = {_RETENTION: retention_us, _WINDOWS: windows, _TIME_SCOPE: time_scope, _CLOSE_WAIT: close_wait_us}
@@ -56,11 +56,11 @@ def window_store_properties(
 
 
 def window_results_properties(node: str, retention_us: int | None) -> dict[str, str]:
-    """What the table of a suppression's results says of itself.
+    """The table properties that describe a suppression's table of results.
 
     Args:
         node: The suppression.
-        retention_us: How long the windows are kept that the results are of, if it was said.
+        retention_us: How long the windows of the results are kept, if the plan says so.
     """
     return {**window_store_properties(node, retention_us), KIND: WINDOW_RESULTS}
 
@@ -74,7 +74,7 @@ def check_windows(
     time_scope: str = "partition",
     close_wait_us: int | None = None,
 ) -> None:
-    """Let a window store that is there follow a plan that was changed: its retention does, its windows cannot.
+    """Refuse a changed plan whose windows differ from an existing store's; a new retention is set on the store.
 
     Args:
         spark: The session.
@@ -82,7 +82,7 @@ def check_windows(
         told: Its properties.
         windows: The windows of the plan, with their grace, as text.
         retention_us: How long the plan keeps windows, if it says so.
-        time_scope: What has a stream time of its own in the plan.
+        time_scope: Whether, in the plan, each partition has its own stream time, or the store has one.
         close_wait_us: How long after their end the plan closes windows.
 
     Raises:
@@ -98,7 +98,7 @@ def check_windows(
             f"{target} holds {told[_WINDOWS]}, but the plan now has {windows}: windows that are final would be opened "
             "again, or never become final. Give the plan the former windows and grace, or the store another name."
         )
-    # The same windows close at another instant if their ends, which they hold, are told in other steps.
+    # With another time resolution, the same windows close at another instant.
     if told.get(_CLOSE_WAIT, str(close_wait_us)) != str(close_wait_us):
         raise ConfigurationError(
             f"{target} closes its windows {told[_CLOSE_WAIT]} microseconds after their end, but with the plan's "
@@ -109,11 +109,11 @@ def check_windows(
 
 
 def keep_retention(spark: SparkSession, target: TableRef, told: Mapping[str, str], retention_us: int | None) -> None:
-    """Let a table that is there keep windows as long as the plan says now.
+    """Set or unset the window retention of an existing table, as the plan says now.
 
     Args:
         spark: The session.
-        target: A window store, or what a suppression has let out.
+        target: A window store, or a suppression's table of results.
         told: Its properties.
         retention_us: How long the plan keeps windows, if it says so.
     """
@@ -126,13 +126,15 @@ def keep_retention(spark: SparkSession, target: TableRef, told: Mapping[str, str
 def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
     """Delete closed windows that ended before stream time minus their retention; in one commit, if there are any.
 
-    Results do not tell the partition that a window came from: the slowest one's stream time is theirs.
+    Results of a suppression do not have the partition of their window, so they go by the slowest partition's stream
+    time.
 
-    It may run beside the stream: batches replace open windows only, and where one writes results the purge tries again.
+    It may run while the stream runs: batches replace open windows only, and if one writes results, the purge is
+    retried.
 
     Args:
         spark: The session.
-        target: A table; any other than a window store or results of windows, with a retention, is left as it is.
+        target: A table; unless it is a window store or results of windows with a retention, nothing is done.
     """
     properties = properties_of(spark, target)
     if properties.get(KIND) not in (WINDOW_STORE, WINDOW_RESULTS) or _RETENTION not in properties:
@@ -152,7 +154,7 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
         return read_table(spark, target).where(is_closed & ended).select(*each).distinct()
 
     def merge() -> Merge:
-        # Looked at anew for every try: a partition that came since keeps its own results.
+        # Read again for every attempt: a new partition may make the slowest stream time an earlier one.
         now = stream_times_told(told_so_far(spark, target), properties[NODE])
         return Merge(expired(now), gone, lambda merge: merge.whenMatchedDelete())
 
@@ -162,14 +164,14 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
 
 
 def optimize_windows(spark: SparkSession, target: TableRef, least_files: int) -> bool:
-    """Compact the files of closed windows, which each batch that closes some adds to.
+    """Compact the files of closed windows; each batch that closes windows adds some.
 
-    It may run beside the stream: batches replace open windows only.
+    It may run while the stream runs: batches replace open windows only.
 
     Args:
         spark: The session.
-        target: A table; any other than a window store is left as it is.
-        least_files: Fewer files than this are left as they are.
+        target: A table; unless it is a window store, nothing is done.
+        least_files: With fewer files than this, nothing is done.
 
     Returns:
         Whether it was compacted.
@@ -182,7 +184,7 @@ def optimize_windows(spark: SparkSession, target: TableRef, least_files: int) ->
 
 
 def stream_times_told(details: Mapping[str, Any], node: str) -> dict[int, int]:
-    """Stream time per scope of a node after a batch, as the details of the batch's commit tell it.
+    """A node's stream time per scope after a batch, from the details of a commit of the batch.
 
     >>> stream_times_told({"report": {"hourly": {"times": {"0": 7}}}}, "hourly")
     {0: 7}

@@ -11,7 +11,7 @@ from streams.spark.operator import Batch, Operator
 from streams.spark.sinks import ChangelogSinkOperator
 from versioned.side_by_side import in_turn
 
-#: The rejects among the writes; no node is called so.
+#: The key of the rejects among the writes; no node has this name.
 _REJECTS: Final = ""
 
 
@@ -21,12 +21,12 @@ def write_all(
     rejects: Callable[[], object] | None,
     batch: Batch,
 ) -> None:
-    """Let the operators write what they have, and the rejects be written.
+    """Run the writes of the operators and of the rejects, several at once.
 
     Args:
         topology: The plan.
-        operators: Those that write, in the plan's order.
-        rejects: Writes the batch's rejects, if it has any.
+        operators: The operators that write, in the plan's order.
+        rejects: Writes the batch's rejects; None if there are none.
         batch: The batch.
     """
     writes: dict[str, Callable[[], object]] = {} if rejects is None else {_REJECTS: rejects}
@@ -36,6 +36,9 @@ def write_all(
 
 
 def _before(topology: Topology, operator: Operator[Any]) -> set[str]:
-    """Whoever reads a table's state before the batch is below it in the plan; a reject may come from any such look."""
+    """The writes that must come before an operator's: those below it in the plan, which read its table's state.
+
+    Unless it is a changelog, the rejects are among them, since computing them may read the state too.
+    """
     below = {child.name for child in topology.children(operator.node)}
     return below if isinstance(operator, ChangelogSinkOperator) else below | {_REJECTS}

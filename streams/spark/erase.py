@@ -308,7 +308,7 @@ class _Table:
         kept = least_file_retention(self._spark, self._target)
         try:
             before = past_erasure(self._spark, self._target, self._version)
-        except Exception as error:  # of any kind: rows have been erased elsewhere, and the receipt must be written
+        except Exception as error:  # of any kind: other tables may have lost rows, and the receipt must say so
             _LOG.warning("Whether rows of %s were erased before cannot be told: %s", self._target, first_line(error))
             now = datetime.now(timezone.utc)
             return replace(told, files_gone=gone_on(now, kept), log_gone=self._log_gone(now))

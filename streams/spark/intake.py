@@ -261,7 +261,8 @@ def _invalid(records: DataFrame, rule: IntakeRule, wall_us: int) -> Column:
 def _duplicate(offsets: Mapping[int, int]) -> Column:
     """``_invalid`` with duplicates marked.
 
-    A record that is ``BAD_TYPE`` may have a wrong partition or sequence: it is no duplicate, nor any valid one of it.
+    A record that is ``BAD_TYPE`` may have a wrong partition or sequence: it is never a duplicate, and no valid record
+    is a duplicate of it.
     """
     same = Window.partitionBy(SCOPE, SEQUENCE).orderBy(F.col(WHY_INVALID).isNotNull(), TIE)
     came_before = F.coalesce(F.col(SEQUENCE) <= lookup_times(offsets), F.lit(False))

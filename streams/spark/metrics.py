@@ -64,7 +64,7 @@ def lateness(records: DataFrame, times: Mapping[int, int]) -> DataFrame:
 def summed_counts() -> Column:
     """The column ``n`` that combines counts of one name: their sum, or the largest if the name ends in ``_max``."""
     is_max = F.col("what").endswith("_max")
-    # Maxima are not added even when unused: a few thousand instants would overflow a long.
+    # Spark computes the sum in any case, so maxima are left out of it: a few thousand instants would overflow a long.
     return F.when(is_max, F.max("n")).otherwise(F.sum(F.when(~is_max, F.col("n")))).alias("n")
 
 

@@ -147,7 +147,7 @@ class StartedQuery:
         self._landed_report: Mapping[str, Any] | None = None
 
     def refuse_broken(self) -> None:
-        """Raise if a guard of policy ``fail`` has found broken rows: a restart must not build on them either."""
+        """Raise if guards with policy ``fail`` find broken rows: a restart must not build on them either."""
         state = self._state
         if state.batch_id >= 0:  # A new epoch takes the tables as they are.
             newest = self._batch_behind(state, self._spark, state.batch_id, state.clock_us)
@@ -310,7 +310,7 @@ class StartedQuery:
         return reports
 
     def _landed_before_crash(self, batch: Batch) -> dict[str, Any] | None:
-        """What the ledger or a table recorded of this batch, if it landed, maybe in part, before a restart; else None."""
+        """What the ledger or a table recorded of this batch, if it landed before a restart, maybe in part; or None."""
         if batch.batch_id == self._state.batch_id:
             prints = self._state.fingerprints
             return None if prints is None else {CHECKPOINT: self._state.checkpoint, FINGERPRINTS: prints}

@@ -182,7 +182,7 @@ def check_plain(
         node: The node that owns the table.
         table: The name of the table.
         told: Its properties.
-        there: The names of its columns. If its properties do not name the key, its columns are those before ``ts``.
+        there: The names of its columns. If its properties do not name the key, that is all before ``ts``.
         keys: The fields of the plan's key, in any order.
         keeps_tombstones: Whether the plan keeps deleted keys as rows.
 

@@ -261,12 +261,12 @@ def _invalid(records: DataFrame, rule: IntakeRule, wall_us: int) -> Column:
 def _duplicate(offsets: Mapping[int, int]) -> Column:
     """``_invalid`` with duplicates marked.
 
-    A record that is ``BAD_TYPE`` may have a wrong partition or sequence: it is never a duplicate, and no valid record
+    A record that is ``BAD_TYPE`` may have a wrong partition or sequence: it is never a duplicate, and no other record
     is a duplicate of it.
     """
-    same = Window.partitionBy(SCOPE, SEQUENCE).orderBy(F.col(WHY_INVALID).isNotNull(), TIE)
-    came_before = F.coalesce(F.col(SEQUENCE) <= lookup_times(offsets), F.lit(False))
     is_read = F.coalesce(F.col(WHY_INVALID) != reasons.BAD_TYPE, F.lit(True))
+    same = Window.partitionBy(SCOPE, SEQUENCE).orderBy(F.col(WHY_INVALID).isNotNull(), ~is_read, TIE)
+    came_before = F.coalesce(F.col(SEQUENCE) <= lookup_times(offsets), F.lit(False))
     again = is_read & F.col(SEQUENCE).isNotNull() & (came_before | (F.row_number().over(same) > 1))
     return F.when(again, reasons.DUPLICATE).otherwise(F.col(WHY_INVALID))
 

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timezone
 from decimal import Decimal
+from typing import Any
 
 import pytest
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import DataType, DecimalType, StructType
 
 from streams.nodes import TableSource
@@ -23,6 +24,7 @@ from streams.spark.typed_input import cast_row_by_row, has_no_text, has_time_bey
 from versioned import spark_functions as F
 
 _LONG = "repeat('x', 40)"
+AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 @pytest.mark.parametrize(
@@ -169,26 +171,23 @@ def test_all_columns_that_do_not_fit_are_told_and_nothing_of_a_row_that_is_wrong
 
 
 def test_no_record_is_a_duplicate_for_the_sequence_of_an_invalid_one(spark: SparkSession) -> None:
-    types = StructType.fromDDL("k STRING, v BIGINT, ts TIMESTAMP, p INT, n BIGINT")
-    node, contract = TableSource("t", topic="t", key=("k",), value=("v",)), InputContract(unique=True)
-    source = SparkSource("parquet", partition_by="p", sequence_by="n", contract=contract)
-    rule = IntakeRule(node, source, 0, "arrival", 0, types)
-    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
-    clock_us = int(at.timestamp() * 1e6)
     raw = [
-        ("of no partition", "1", at, "p3", 5_000),
-        ("of no partition: of the same sequence as a good one", "1", at, "p3", 2),
+        ("of no partition", "1", AT, "p3", 5_000),
+        ("of no partition: of the same sequence as a good one", "1", AT, "p3", 2),
         ("of a clock that runs ahead", "1", datetime(2099, 1, 1, tzinfo=timezone.utc), "0", 9_000),
-        *((f"no number {number}", "x", at, "0", 2) for number in range(5)),
-        ("good", "1", at, "0", 2),
-        ("good too", "1", at, "0", 2),
-        ("came before", "1", at, "0", 1),
+        *((f"no number {number}", "x", AT, "0", 2) for number in range(5)),
+        ("good", "1", AT, "0", 2),
+        ("good too", "1", AT, "0", 2),
+        ("came before", "1", AT, "0", 1),
     ]
-    frame = spark.createDataFrame(raw, "k STRING, v STRING, ts TIMESTAMP, p STRING, n BIGINT")
-    records = shape(frame, rule, clock_us, {0: 1}, len(raw)).localCheckpoint()
-    told = Counter(row[WHY_INVALID] for row in records.collect())
-    assert told == {"BAD_TYPE": 7, "FUTURE_TS": 1, None: 1, "DUPLICATE": 2}
+    records = _of_unique_source(spark, raw)
+    assert _reasons(records) == {"BAD_TYPE": 7, "FUTURE_TS": 1, None: 1, "DUPLICATE": 2}
     assert offsets_of(survey_of({"t": records})["t"]) == {0: 2}
+
+
+def test_a_record_keeps_its_own_reason_beside_unreadable_ones_of_its_sequence(spark: SparkSession) -> None:
+    raw = [("no time", "1", None, "0", 2), *((f"no number {number}", "x", AT, "0", 2) for number in range(20))]
+    assert _reasons(_of_unique_source(spark, raw)) == {"BAD_TYPE": 20, "NULL_TS": 1}
 
 
 _INSTANTS = ("timestamp_micros(253402300800000000)", "timestamp_micros(-62135596800000001)")
@@ -233,3 +232,17 @@ def test_what_has_no_times_or_no_texts_is_not_looked_at(spark: SparkSession) -> 
     texts = spark.sql("SELECT 1 a, X'FF' b, named_struct('c', array(1.5)) d, map(1, true) e").schema
     assert [has_time_beyond(F.col(field.name), field.dataType) for field in times.fields] == [None] * 4
     assert [has_no_text(F.col(field.name), field.dataType) for field in texts.fields] == [None] * 4
+
+
+def _of_unique_source(spark: SparkSession, raw: list[tuple[Any, ...]]) -> DataFrame:
+    """Records of a source whose sequences come once; sequence 1 came in an earlier batch."""
+    types = StructType.fromDDL("k STRING, v BIGINT, ts TIMESTAMP, p INT, n BIGINT")
+    node, contract = TableSource("t", topic="t", key=("k",), value=("v",)), InputContract(unique=True)
+    source = SparkSource("parquet", partition_by="p", sequence_by="n", contract=contract)
+    rule = IntakeRule(node, source, 0, "arrival", 0, types)
+    frame = spark.createDataFrame(raw, "k STRING, v STRING, ts TIMESTAMP, p STRING, n BIGINT")
+    return shape(frame, rule, int(AT.timestamp() * 1e6), {0: 1}, len(raw)).localCheckpoint()
+
+
+def _reasons(records: DataFrame) -> Counter[str | None]:
+    return Counter(row[WHY_INVALID] for row in records.collect())

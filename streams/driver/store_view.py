@@ -59,12 +59,12 @@ class StoreView:
     def history(
         self,
         key: Any,
-        since: datetime | int | None = None,
-        until: datetime | int | None = None,
+        start: datetime | int | None = None,
+        end: datetime | int | None = None,
         *,
         ascending: bool = True,
     ) -> list[Version]:
-        """The versions, without tombstones, that were valid at some instant of [since, until].
+        """The versions, without tombstones, that were valid at some instant of [start, end].
 
         Raises:
             ConfigurationError: the table keeps no versions, or the range ends before it begins.
@@ -74,8 +74,8 @@ class StoreView:
         if not isinstance(state, VersionedState):
             raise ConfigurationError(_no_history(self._processor.node))
         row = self._row(key)
-        since_us, until_us = _maybe_us("since", since), _maybe_us("until", until)
-        found = state.store.history(key_parts(row), since_us, until_us, ascending=ascending)
+        start_us, end_us = _maybe_us("start", start), _maybe_us("end", end)
+        found = state.store.history(key_parts(row), start_us, end_us, ascending=ascending)
         return [replace(version, key=row) for version in found]
 
     def items(self) -> Iterator[tuple[Row, Row | None, int]]:

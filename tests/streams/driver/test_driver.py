@@ -254,7 +254,7 @@ def test_a_node_that_is_no_table_is_refused_instead_of_telling_that_no_key_is_th
 
 
 def test_a_history_gives_the_versions_of_a_range() -> None:
-    history = versioned().stores["price-store"].history("pen", since=25, until=45)
+    history = versioned().stores["price-store"].history("pen", start=25, end=45)
     assert [(version.value, version.valid_from_us, version.valid_to_us) for version in history] == [
         (Row(price=3), 20, 30),
         (Row(price=12), 30, 40),

@@ -150,8 +150,8 @@ def test_what_has_not_been_counted_yet_is_none(counter: str) -> None:
             'start takes a datetime.* got "2026-01-01"',
         ),
         (lambda: _driver().stores["prices"].as_of("pen", "2026-01-01"), 'as_of takes a datetime.* got "2026-01-01"'),
-        (lambda: _driver().stores["prices"].history("pen", since="2026-01-01"), "since takes a datetime"),
-        (lambda: _driver().stores["prices"].history("pen", until=1.5), "until takes a datetime.* got 1.5"),
+        (lambda: _driver().stores["prices"].history("pen", start="2026-01-01"), "start takes a datetime"),
+        (lambda: _driver().stores["prices"].history("pen", end=1.5), "end takes a datetime.* got 1.5"),
         (lambda: _driver().advance_wall_clock("-1 hour"), 'takes time that passes; got "-1 hour"'),
     ],
 )

@@ -1,10 +1,10 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # A bitemporal audit
-# MAGIC Two questions about one contract, and two axes of time:
+# MAGIC Two questions about one contract, one for each axis of time:
 # MAGIC
-# MAGIC * *valid time*: what rate applied on 15 March? (`validFrom`, `validTo`)
-# MAGIC * *system time*: what did we believe about it when we wrote the bill? (Delta's own versions)
+# MAGIC * *valid time*: which rate applied on 15 March? (`validFrom`, `validTo`)
+# MAGIC * *system time*: which rate did we believe applied when we wrote the bill? (Delta's own versions)
 
 # COMMAND ----------
 
@@ -17,7 +17,7 @@ import tempfile
 from jobs.session import build_session
 from versioned import VersionedTable
 
-# A notebook has `spark` already; a script starts a local session. `work` is any folder, for example of a volume.
+# A notebook already has `spark`; a script starts a local session. `work` can be any folder, such as one in a volume.
 spark = globals().get("spark") or build_session("audit")
 work = globals().get("work") or tempfile.mkdtemp()
 
@@ -25,8 +25,8 @@ work = globals().get("work") or tempfile.mkdtemp()
 
 # MAGIC %md
 # MAGIC ## What came in, and when
-# MAGIC April's load brings the rate of 1 March. May's load brings one of 1 May. June's load brings a correction: from
-# MAGIC 10 March on the rate was another one.
+# MAGIC April's load brings the rate that is valid from 1 March, May's load the one from 1 May. June's load brings a
+# MAGIC correction: from 10 March on, a different rate applied.
 
 # COMMAND ----------
 
@@ -37,7 +37,7 @@ rates = VersionedTable.create(
 
 
 def newest_version() -> int:
-    """Delta's version of the table now: a point on the axis of system time."""
+    """The table's newest Delta version: a point on the axis of system time."""
     return spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]["version"]
 
 
@@ -55,7 +55,7 @@ print(known_at)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The history as it is known now
+# MAGIC ## The history as we know it now
 
 # COMMAND ----------
 
@@ -65,8 +65,8 @@ rates.history().select("rate", "validFrom", "validTo").orderBy("validFrom").show
 
 # MAGIC %md
 # MAGIC ## One instant of valid time, seen from each load
-# MAGIC The bill for 15 March was written after May's load. It was right as far as was known then; June's load
-# MAGIC changed what is known about March. Neither fact is lost.
+# MAGIC The bill for 15 March was written after May's load. It was right, given what was known then. June's load changed
+# MAGIC what is known about March. Both states of knowledge can still be queried.
 
 # COMMAND ----------
 
@@ -84,7 +84,7 @@ print(believed)
 
 # MAGIC %md
 # MAGIC ## What did a load change?
-# MAGIC The versions before and after it, side by side: one interval was split.
+# MAGIC Compare the versions before and after June's load: one interval was split into two.
 
 # COMMAND ----------
 
@@ -98,7 +98,7 @@ came.orderBy("validFrom").show()
 
 # MAGIC %md
 # MAGIC ## Who wrote it
-# MAGIC Every commit of the library says what it was; Delta adds when.
+# MAGIC Each commit of the library records what it did; Delta records when.
 
 # COMMAND ----------
 
@@ -108,5 +108,5 @@ commits.show(truncate=False)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC `purge` removes versions older than the history retention, `vacuum` the files of old Delta versions. How far
-# MAGIC back an audit can go on each axis is decided there.
+# MAGIC Maintenance limits how far back an audit can go on each axis. `purge` removes versions older than the history
+# MAGIC retention (valid time); `vacuum` removes the files of old Delta versions (system time).

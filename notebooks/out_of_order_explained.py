@@ -1,9 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Out of order, explained
-# MAGIC Three facts about an aircraft, in the order in which we hear of them:
+# MAGIC Three facts about an aircraft, in the order in which we learn of them:
 # MAGIC
-# MAGIC | we hear | it went to | since |
+# MAGIC | we learn | it went to | at |
 # MAGIC |---|---|---|
 # MAGIC | first | Buffalo | 1 January, 21:00 |
 # MAGIC | second | Buffalo again | 2 January, 17:00 |
@@ -25,7 +25,7 @@ from streams import Materialized, StreamsBuilder
 from streams.testing import TopologyTestDriver
 from versioned import VersionedTable
 
-# A notebook has `spark` already; a script starts a local session. `work` is any folder, for example of a volume.
+# A notebook already has `spark`; a script starts a local session. `work` can be any folder, such as one in a volume.
 spark = globals().get("spark") or build_session("out of order")
 work = globals().get("work") or tempfile.mkdtemp()
 
@@ -36,14 +36,14 @@ facts = [("BUF", 21), ("BUF", 41), ("OKC", 25)]  # hours since 1 January, 00:00
 
 # MAGIC %md
 # MAGIC ## The usual way
-# MAGIC The usual MERGE of type 2 closes the current row at the new fact's time and opens a new one. It takes for
-# MAGIC granted that facts come in order.
+# MAGIC The usual SCD2 MERGE closes the current row at the new fact's time and opens a new one. It assumes that facts
+# MAGIC arrive in order.
 
 # COMMAND ----------
 
 
 def usual(facts: list[tuple[str, int]]) -> list[tuple[str, int, int | None]]:
-    """Rows (airport, from, to) as that MERGE leaves them."""
+    """The rows (airport, from, to) that this MERGE leaves."""
     rows: list[tuple[str, int, int | None]] = []
     for airport, hour in facts:
         rows = [(where, start, hour if end is None else end) for where, start, end in rows]
@@ -59,17 +59,17 @@ for where, start, end in by_merge:
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC One row ends before it begins, and the aircraft is said to be in Oklahoma City, where it no longer is.
+# MAGIC One row ends before it begins, and according to the table the aircraft is in Oklahoma City, which it has left.
 # MAGIC
 # MAGIC ## A versioned table
-# MAGIC It puts the late fact where it belongs: it splits the interval it falls into, and leaves what comes after it
-# MAGIC alone.
+# MAGIC It puts the late fact where it belongs: the interval that the fact falls into is split, and later versions stay
+# MAGIC as they are.
 
 # COMMAND ----------
 
 
 def rows_of(facts: list[tuple[str, int]]):
-    """Facts as a DataFrame: tail, airport, ts, and the order in which we heard of them."""
+    """Facts as a DataFrame: tail, airport, ts, and the order in which we learned of them."""
     frame = spark.createDataFrame(
         [(n, "N1", *fact) for n, fact in enumerate(facts)], "n INT, tail STRING, airport STRING, hour INT"
     )
@@ -88,14 +88,14 @@ aircraft.history().select("airport", "validFrom", "validTo").orderBy("validFrom"
 
 # MAGIC %md
 # MAGIC ## The order does not matter
-# MAGIC The test driver puts the facts one by one, in each of the six orders; the history is the same. No Spark is
-# MAGIC needed for that.
+# MAGIC The test driver puts the facts one by one, in each of the six possible orders. The history is always the same.
+# MAGIC This does not need Spark.
 
 # COMMAND ----------
 
 
 def history_after(facts) -> list[tuple[str, int]]:
-    """(airport, from) of every version, after these facts in this order."""
+    """(airport, from) of every version, once the facts have been put in this order."""
     builder = StreamsBuilder()
     builder.table("aircraft", Materialized.versioned("3 days"), key="tail", value="airport").to_latest("now")
     driver = TopologyTestDriver(builder.build())
@@ -111,9 +111,9 @@ print(len(histories), "orders,", len({str(each) for each in histories}), "histor
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Too late is too late
-# MAGIC The table accepts facts up to its grace, one day, behind the newest one. An older fact is refused and
-# MAGIC counted; it changes nothing.
+# MAGIC ## Too late
+# MAGIC The table accepts facts that are at most its grace, here one day, older than the newest one. An older fact is
+# MAGIC refused and counted; it changes nothing.
 
 # COMMAND ----------
 

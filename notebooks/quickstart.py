@@ -1,10 +1,10 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Quickstart: a table that knows what held when
-# MAGIC Prices change, and some changes are reported late. An order must get the price that was valid when it was
+# MAGIC # Quickstart: a table that knows what was valid when
+# MAGIC Prices change, and some changes are reported late. Each order must get the price that was valid when it was
 # MAGIC made.
 # MAGIC
-# MAGIC This notebook needs no other file. It runs on Databricks, in Jupyter, and as a script with `python`.
+# MAGIC This notebook needs no input files. It runs on Databricks, in Jupyter, and as a script with `python`.
 
 # COMMAND ----------
 
@@ -18,7 +18,7 @@ from datetime import datetime
 from jobs.session import build_session
 from versioned import VersionedTable
 
-# A notebook has `spark` already; a script starts a local session. `work` is any folder, for example of a volume.
+# A notebook already has `spark`; a script starts a local session. `work` can be any folder, such as one in a volume.
 spark = globals().get("spark") or build_session("quickstart")
 work = globals().get("work") or tempfile.mkdtemp()
 show_html = globals().get("displayHTML", lambda html: None)
@@ -26,9 +26,9 @@ show_html = globals().get("displayHTML", lambda html: None)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Make a table and put changes into it
-# MAGIC `history_retention` says how far back from the newest change versions can be looked up, and how late a change
-# MAGIC may be.
+# MAGIC ## Create a table and put changes into it
+# MAGIC `history_retention` is measured back from the newest change. It limits how far back versions can be looked up,
+# MAGIC and how late a change may be.
 
 # COMMAND ----------
 
@@ -47,8 +47,8 @@ print(first.counts)
 
 # MAGIC %md
 # MAGIC ## A change arrives late
-# MAGIC On 3 January tea cost 11, and we hear of it after the price of 5 January. The late version ends where the
-# MAGIC next one begins; the current price stays 12.
+# MAGIC From 3 January, tea cost 11, but we learn of it only after the price of 5 January. The late version ends where
+# MAGIC the next one begins; the current price stays 12.
 
 # COMMAND ----------
 
@@ -64,7 +64,7 @@ show_html(timeline.to_html())
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Ask: now, then, and row by row
+# MAGIC ## Query: now, at an instant, and row by row
 
 # COMMAND ----------
 
@@ -94,7 +94,8 @@ in_sql.show()
 
 # MAGIC %md
 # MAGIC ## Check the table
-# MAGIC `verify` reads every row: intervals of a key neither overlap nor leave gaps.
+# MAGIC `verify` reads every row and checks the table's invariants: for example, intervals of a key neither overlap nor
+# MAGIC leave gaps.
 
 # COMMAND ----------
 

@@ -1,7 +1,7 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Suppression: say it once, or not too often
-# MAGIC A count per hour changes with every event. `suppress` decides when it is told:
+# MAGIC # Suppression: emit once, or not too often
+# MAGIC A count per hour changes with every event. `suppress` decides when it is emitted:
 # MAGIC
 # MAGIC * **final results**: once, when no event can change it any more;
 # MAGIC * **rate limit**: at most once per key and interval, with the newest value.
@@ -21,7 +21,7 @@ from streams import BufferConfig, StreamsBuilder, Suppressed, TimeWindows
 from streams.spark import SparkSource, StreamingApplication
 from streams.testing import TopologyTestDriver
 
-# A notebook has `spark` already; a script starts a local session. `work` is any folder, for example of a volume.
+# A notebook already has `spark`; a script starts a local session. `work` can be any folder, such as one in a volume.
 spark = globals().get("spark") or build_session("suppression")
 work = globals().get("work") or tempfile.mkdtemp()
 
@@ -49,8 +49,8 @@ print(plan.describe())
 
 # MAGIC %md
 # MAGIC ## Event by event, in the test driver
-# MAGIC Minute 58 comes after minute 69 and still counts. The first hour is final when stream time reaches its end
-# MAGIC plus grace, minute 70. Minute 59 is late after that.
+# MAGIC The event of minute 58 arrives after that of minute 69 and still counts. The first hour is final when stream
+# MAGIC time reaches its end plus grace, minute 70. After that, the event of minute 59 is late.
 
 # COMMAND ----------
 
@@ -66,8 +66,8 @@ print("late:", driver.counters("per_hour")["late"], [reject.reason for reject in
 
 # MAGIC %md
 # MAGIC ## The same plan on Spark
-# MAGIC The events come as two files. What is not final after the first run waits in a Delta table, and the second
-# MAGIC run goes on from there.
+# MAGIC The events arrive in two files. Whatever is not final after the first run waits in a Delta table; the second
+# MAGIC run continues from there.
 
 # COMMAND ----------
 
@@ -93,7 +93,7 @@ rejects.select("node", "reason", "ts").show(truncate=False)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The rate limit tells the newest count of an hour at most every 30 minutes of event time.
+# MAGIC The rate limit emits the newest count of each hour at most once every 30 minutes of event time.
 
 # COMMAND ----------
 

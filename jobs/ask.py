@@ -2,7 +2,7 @@
 
 Every table is available under its own name, along with views and table functions such as ``<name>_current`` and
 ``<name>_as_of(ts)`` of a versioned table (docs/reference/sql.md). Without a query, statements are read from the console
-or a file.
+or from a file on standard input.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def register_tables(spark: SparkSession, root: Path) -> list[str]:
     """
     if not any(root.glob("*/_delta_log")):
         raise ConfigurationError(
-            f"There are no tables below {root}. Run the application whose root this is (that of the quickstart: "
-            '"make quickstart"), or name the folder that holds its "tables" with --work.'
+            f"There are no tables below {root}. Run the application that writes its tables there (for the quickstart: "
+            '"make quickstart"), or use --work to name the folder that contains its "tables" folder.'
         )
     names = register_application_sql(spark, str(root))
     if not names:
-        raise ConfigurationError(f"None of the tables below {root} can be opened; why is told above.")
+        raise ConfigurationError(f"None of the tables below {root} can be opened; the warnings above say why.")
     return names
 
 
@@ -79,10 +79,10 @@ def answer(spark: SparkSession, query: str) -> bool:
 
 
 def main() -> int:
-    """Run the program. Exit codes: 0 all answered, 1 a query failed, 2 no tables or wrong settings."""
+    """Run the program. Exit codes: 0 all queries succeeded, 1 a query failed, 2 no tables or wrong settings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--work", type=Path, default=Path(".quickstart"), help="folder of the run (default .quickstart)"
+        "--work", type=Path, default=Path(".quickstart"), help="the run's work folder (default: .quickstart)"
     )
     parser.add_argument("query", nargs="?", help="one SQL statement (default: read statements from the console)")
     args = parser.parse_args()

@@ -163,7 +163,9 @@ def write_files(folder: Path, batches: int, *, until: str | None = None) -> dict
     arrivals = pd.concat([rows["arrival"] for rows in written.values()])
     if arrivals.empty:
         begins = min(rows["arrival"].min() for rows in every.values())
-        raise ConfigurationError(f"nothing arrives before {until}: the first rows do at {begins}. Name a later day.")
+        raise ConfigurationError(
+            f"nothing arrives before {until}: the first rows arrive at {begins}. Give a later day."
+        )
     first = arrivals.min()
     span = (arrivals.max() - first) / batches + pd.Timedelta(microseconds=1)
     for name, rows in written.items():

@@ -26,7 +26,7 @@ def prepare(folder: Path, batches: int | None = None, *, until: str | None = Non
     """
     if (folder / COMPLETE).exists():
         ignored = batches is not None or until is not None
-        return f"The input is in {folder} already.{' --batches and --until are for a new folder.' if ignored else ''}"
+        return f"The input is already in {folder}.{' --batches and --until are for a new folder.' if ignored else ''}"
     batches = _BATCHES if batches is None else batches
     rows = write_files(folder, batches, until=until)
     (folder / COMPLETE).touch()

@@ -1,6 +1,6 @@
 """``python -m jobs.quickstart --work FOLDER``: prepares the input once, then runs the job with spark-submit.
 
-``make quickstart`` calls it. When run again, it finds the input prepared and all of it processed, and shows the tables.
+``make quickstart`` calls it. When run again, it finds all input prepared and processed, and shows the tables.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def submit_command(work: Path, config: Path) -> list[str]:
 def main() -> int:
     """Prepare and run; the exit code is the job's."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path, required=True, help="folder for the input, the tables and the picture")
+    parser.add_argument(
+        "--work", type=Path, required=True, help="folder for the input, the tables, the checkpoint and the picture"
+    )
     parser.add_argument("--config", type=Path, default=CONF / "quickstart.yaml")
     add_options(parser)
     args = parser.parse_args()

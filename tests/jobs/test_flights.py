@@ -176,7 +176,7 @@ def test_nothing_that_arrives_later_than_asked_for_is_written(written: Path) -> 
         ("--batches=two", 'give a whole number, 1 or more; got "two"'),
         ("--until=febuary", 'give a day such as 2013-02-01; got "febuary"'),
         ("--until=2013-02-30", 'give a day such as 2013-02-01; got "2013-02-30"'),
-        ("--until=2012-01-01", "nothing arrives before 2012-01-01: the first rows do at 2013-01-01"),
+        ("--until=2012-01-01", "nothing arrives before 2012-01-01: the first rows arrive at 2013-01-01"),
     ],
 )
 def test_options_that_give_no_input_are_refused_and_nothing_is_written(

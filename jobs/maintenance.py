@@ -1,7 +1,7 @@
 """Maintains an application's tables: checks invariants, deletes expired history, compacts, removes old files.
 
-It may run beside the stream, in another process or in a thread (:func:`beside`): what it does conflicts with no batch,
-or the batch tries again.
+It may run beside the stream, in another process or in a thread (:func:`beside`): where its commit and that of a batch
+conflict, one of the two tries again.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def operands_first(aggregation: Aggregation, rows: DataFrame, *values: str) -> t
     Args:
         aggregation: A built-in one, or user code, which takes whole rows.
         rows: A frame with ``_key`` and the value columns.
-        values: Names of the value columns; null where there is nothing to aggregate.
+        values: Names of the value columns, which are null where there is nothing to aggregate.
 
     Returns:
         The aggregation over the single field that the values have now, and the rows; both unchanged if there is no
@@ -142,7 +142,7 @@ def returned_type(aggregation: Aggregation, kind: StructType, scalar: bool) -> D
 
 
 def bag_type(kind: DataType) -> ArrayType:
-    """The type of a bag: each value of a group and how often it occurs, which ``min`` and ``max`` of tables need."""
+    """The type of a bag: each value of a group and how often it occurs, for ``min`` and ``max`` when a value leaves."""
     return ArrayType(StructType([StructField("value", kind), StructField("n", LongType())]))
 
 

@@ -295,7 +295,7 @@ class StreamingApplication:
         return Interpretation(read, found.measured(read, beside), beside, reads_more=reads_more)
 
     def _make_rejects(self, found: RecoverySurvey) -> None:
-        """Create the rejects table if it is missing, and hide personal data from the statistics of every table."""
+        """Make the rejects table if it is missing; from now on no existing table keeps statistics of personal data."""
         rejects, there, personal = self._parts.rejects, found.there(), self._setup.pii_columns
         rejects.create(self._spark, is_there=rejects.target in there)
         for target in there - {rejects.target} if personal else ():
@@ -306,7 +306,7 @@ class StreamingApplication:
         return self._survey(self._ledger.last_if_any())
 
     def settled_survey(self) -> tuple[RecoverySurvey, list[Finding]]:
-        """As :meth:`survey`, and what is wrong by it, but for what a batch of a driver elsewhere made of the look."""
+        """As :meth:`survey`, with its findings, except those that only a driver elsewhere causes by running batches."""
         return settled(self.survey, self._ledger.newest_row)
 
     def _survey(self, state: LedgerState) -> RecoverySurvey:
@@ -316,13 +316,13 @@ class StreamingApplication:
         return survey(self._spark, self._ledger, state, self._parts.tables, checkpoint, writers, steps)
 
     def refuse_changes(self, found: RecoverySurvey) -> tuple[str, ...]:
-        """Refuse a plan that left out what rows wait for or topics that were read, or takes in what it was without.
+        """Refuse a plan that does not fit the tables, brings back a node with its table, or lacks a topic that it read.
 
         Returns:
             The topics in their order.
 
         Raises:
-            ConfigurationError, CheckpointMismatchError: it does; says what to do.
+            ConfigurationError, CheckpointMismatchError: the plan is refused; says what to do.
         """
         self._refuse_unfit(found.state, found)
         refuse_returned(self._spark, self.root, found, self.topology, self._parts.operators)
@@ -332,8 +332,8 @@ class StreamingApplication:
     def _refuse_unfit(self, state: LedgerState, found: RecoverySurvey) -> None:
         """Refuse a plan that does not fit the tables.
 
-        It reads the application's own tables, asks a versioned table for what it does not promise, or lacks a node or
-        a stream time that stored rows wait for.
+        Such a plan reads the application's own tables, asks a versioned table for another contract than it has, or
+        lacks a node or a stream time that stored rows wait for.
         """
         refuse_own_sources(self._spark, self._setup.sources, found.locations)
         refuse_promises(self.root, self._parts.operators, found.tables)

@@ -78,7 +78,7 @@ class CompleteFold:
 
 
 class CompleteJoinOperator(StoringOperator[TableTableJoin]):
-    """Emits a change for each result whose start a record changed, with its operation and its cause."""
+    """Emits a change for each start of a result that a record adds, alters or removes, with operation and cause."""
 
     def __init__(self, node: TableTableJoin, left: LookupTable, right: LookupTable) -> None:
         super().__init__(node, None if node.materialized is None else store_of(node, node.materialized))

@@ -32,9 +32,9 @@ class InputContract:
         max_bytes: The largest text and binary content of a row, in bytes. A larger row is ``TOO_LARGE``, and is kept
             truncated. None = any size.
         ts_unit: The unit of an event time column of whole numbers; required for such a column.
-        unique: Whether each (partition, sequence) occurs only once, in a sequence that only grows. Then a record at or
-            before the greatest sequence of its partition's valid records is a ``DUPLICATE``, also in a later batch. An
-            invalid record does not count, so that no other record is lost because of a wrong sequence.
+        unique: Whether each (partition, sequence) occurs only once, in a sequence that only grows. Then a second one is
+            a ``DUPLICATE``; so is, in a later batch, any record at or before the greatest sequence of its partition's
+            valid records. Invalid records do not count, so that no valid one is lost because of a wrong sequence.
         allow_float_keys: Whether keys may be floating-point numbers, for which NaN and -0.0 are traps. Never allowed in
             a versioned table.
         on_invalid: What to do with invalid records, by reason; ``reject`` by default. Downstream nodes use the

@@ -112,7 +112,7 @@ class ErasureReceipt:
 
     @property
     def log_gone(self) -> date | None:
-        """The day from which on Delta may clean logs of values of key and ``pii_columns``; None = they have none."""
+        """The day from which on Delta may clean values of key and ``pii_columns`` from logs; None = there were none."""
         return max((table.log_gone for table in self.tables if table.log_gone is not None), default=None)
 
     def to_json(self) -> dict[str, Any]:
@@ -413,7 +413,7 @@ def _refuse_unfinished(application: StreamingApplication) -> RecoverySurvey:
 
 
 def _refuse_moved(application: StreamingApplication, before: RecoverySurvey, told: Iterable[ErasedTable]) -> None:
-    """Raise if a batch ran meanwhile: it may have written erased rows again, from the buffers before it."""
+    """Raise if a batch ran meanwhile: it may have written erased rows again, from buffers that it had read before."""
     now = application.survey()
     if (now.ledger.batch, now.checkpoint) != (before.ledger.batch, before.checkpoint):
         removed = {table.table: f"{table.rows} rows, version {table.version}" for table in told if table.rows}

@@ -12,8 +12,9 @@ _AT_MOST: Final = "spark.sql.shuffle.partitions"
 def in_few_tasks(frame: DataFrame, more: int = 0) -> DataFrame:
     """The same rows in at most as many partitions as a shuffle gives.
 
-    A union has the partitions of all its parts: of n small parts, n tasks that each read n plans, on which a small
-    batch with many nodes spends most of its time. The steps that follow have no more tasks than a shuffle gives anyway.
+    A union has the partitions of all its parts: n small parts give n tasks, each of which reads n plans, and in a plan
+    with many nodes a small batch spends its time on that. The steps that follow have no more tasks than a shuffle gives
+    anyway.
 
     Args:
         frame: The union.

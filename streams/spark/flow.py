@@ -29,7 +29,7 @@ from versioned.once import Once
 from versioned.spec import PRESENT
 
 KEY, VALUE, OLD, LATEST = "_key", "_value", "_old", "_is_latest"
-#: The key that a record had before it was grouped, for the rejects: there it can be found by it.
+#: The key that a record had before it was grouped: the rejects store it under this one, by which users look for it.
 WAS_KEY = "_was_key"
 #: The instant that a record had before it was floored to a store's resolution, for the rejects.
 WAS_US = "_was_us"

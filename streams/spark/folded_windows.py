@@ -94,7 +94,7 @@ class WindowFold:
         aggregator = Aggregator(self.codec.aggregation, fit=self.codec.fit)
         windows = WindowState(self.windows, aggregator, self.unit_us, _KEEP_ALL_US)
         key, accepted, expired = Row(group[KEY]), 0, 0
-        # Each window goes by the stream time of the scope of one of its own records.
+        # Each window goes by the stream time of one of its own records, not of later ones of its key in other windows.
         scopes: dict[Window, int] = {}
         for state in states:
             window = Window(state[START_US], state[END_US])

@@ -2,8 +2,8 @@
 
 Spark keeps such rows until nothing refers to them. A batch's objects refer to each other in cycles, which Python
 collects rarely: with a million records per batch, three gigabytes of a driver's eight were rows of finished batches,
-older ones went to disk, and garbage collection took a fifth of the time. Python's own collection takes 0.05 s, so
-batches of few records do without it.
+older ones went to disk, and garbage collection took a fifth of the time. A collection takes 0.05 s, so batches of
+few records do without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Guards: after each batch, check the invariants of what it wrote, in one Spark job.
+"""Guards check, after each batch, the invariants of what it wrote, in one Spark job.
 
 They check only what a batch may have changed: the current rows of a versioned table, open windows, whole buffers, and
 the batch's own rows in sinks and rejects. ``versioned validate`` checks closed history.

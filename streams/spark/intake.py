@@ -284,7 +284,7 @@ def _within(columns: _Columns, names: tuple[str, ...]) -> list[Column]:
 
 
 def survey_of(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
-    """Per source node, a row for each scope and piece: counts of records and valid ones, their times and sequence."""
+    """Per source node, rows by scope and piece: counts of records and valid ones, times and sequence of the latter."""
     found: dict[str, list[Row]] = {}
     if not shaped:
         return found  # A mere tick of the clock.

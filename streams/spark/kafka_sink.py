@@ -1,4 +1,4 @@
-"""Kafka after a changelog: what a batch appended to the Delta table is then sent to a topic.
+"""Sends changelogs to Kafka: what a batch appended to the Delta table then goes to a topic.
 
 The table is the outbox. A batch's rows are written to it exactly once. Only then are they read back from the table and
 sent, so a batch that is run again after a crash sends the very same records with the very same ids. Nothing is lost or

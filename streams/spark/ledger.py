@@ -188,7 +188,7 @@ class Ledger:
             self._keep(_TOPICS, json.dumps(topics))
 
     def keep_checkpoint(self, epoch: int, query: str) -> None:
-        """Store which checkpoint counts the batches of an epoch, as long as no row of the epoch says so."""
+        """Store which checkpoint counts the batches of an epoch, before its first row says so."""
         self._keep(_CHECKPOINT, json.dumps([epoch, query]))
 
     def _keep(self, name: str, text: str) -> None:

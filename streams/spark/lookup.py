@@ -66,7 +66,7 @@ def lookup_versioned(
         oldest_us: The oldest ``_us`` of the stream's records; limits the closed history that is read.
         keys: The stream's key columns.
         cut: Computes a frame once (:meth:`Batch.cut <streams.spark.operator.Batch.cut>`).
-        amount: How many records the stream has: for few, only versions of their keys are shuffled; of many, most are
+        amount: How many records the stream has: for few, only versions of their keys are shuffled; for many, most are
             paired with versions (:mod:`streams.spark.lookup_pairs`).
         sends: Whether to broadcast keys and instants of many records, so that only versions which one of them finds are
             shuffled; called only if records are paired.

@@ -34,7 +34,7 @@ def told_by_tables(found: RecoverySurvey, holding: Collection[str]) -> LedgerSta
 
 
 def _batches(found: RecoverySurvey) -> dict[BatchOf, Written]:
-    """The newest write of a table by the batch that wrote its rows, where its commit carries reports."""
+    """By batch that wrote the newest rows of a table: the table's newest write, if its commit carries reports."""
     told: dict[BatchOf, Written] = {}
     for said in found.tables.values():
         writer = None if said.written is None else writer_of(said.written)

@@ -171,7 +171,7 @@ def _refuse_another_kind(spark: SparkSession, root: TableRef, state: LedgerState
 def _refuse_opened_again(
     spark: SparkSession, root: TableRef, operator: FinalResultsOperator | SuppressOperator
 ) -> None:
-    """Refuse a plan that no longer closes windows by the wall clock while such windows are open by stream time."""
+    """Refuse a plan that stops closing windows by the wall clock while some of those closed are open by stream time."""
     marks, windows = closed_windows_table(root, operator.node), operator.windows_table(root)
     if windows is None or is_missing(spark, marks) or is_missing(spark, windows):
         return

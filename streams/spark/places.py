@@ -13,8 +13,8 @@
 The sequence of a record without one is its time, in microseconds.
 
 A running maximum needs an order. A large batch of one scope is ordered in pieces, in parallel: each piece is a part of
-the range of the sequence, and the maximum and the row count of the pieces before it are added once the batch was
-surveyed. The places are the same as with a single piece.
+the range of the sequence (or of the times, without one), and the maximum and the row count of the pieces before it are
+added once the batch was surveyed. The places are the same as with a single piece.
 """
 
 from __future__ import annotations

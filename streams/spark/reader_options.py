@@ -18,7 +18,8 @@ from versioned.given import check_mapping, close
 from versioned.identifiers import TableRef
 
 #: Column of a source: the text of a record that could not be decoded; null = it could. Such a record is put aside as
-#: ``BAD_TYPE``, whatever is in its other columns. Text files get it automatically, other sources by their transform.
+#: ``BAD_TYPE``, whatever is in its other columns. CSV, JSON and XML files get it automatically, other sources by their
+#: transform.
 MALFORMED: Final = "_malformed"
 #: The format of tables.
 DELTA: Final = "delta"
@@ -199,7 +200,7 @@ def as_first_changes(table: DataFrame) -> DataFrame:
 
 
 def text_options(kind: str, *, has_header: bool) -> dict[str, str]:
-    """The options for the values in text files.
+    """The options for the values in CSV, JSON and XML files.
 
     In quoted CSV values a quote is doubled, as spreadsheets and databases write it (RFC 4180); Spark's default is a
     backslash before it. And a header must match the schema; by default Spark ignores it, and goes by position.
@@ -218,7 +219,7 @@ def text_options(kind: str, *, has_header: bool) -> dict[str, str]:
 def with_misfits(
     spark: SparkSession, form: str, said: Mapping[str, str], schema: str | StructType | None
 ) -> tuple[str | StructType | None, dict[str, str]]:
-    """The schema and further options of a reader; for text files with the column :data:`MALFORMED`.
+    """The schema and further options of a reader; for CSV, JSON and XML with the column :data:`MALFORMED`.
 
     Args:
         spark: The session.

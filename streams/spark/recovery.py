@@ -481,7 +481,7 @@ def fence(
     Raises:
         FencedError: another takeover has fenced the table at the same time.
     """
-    # The newest commit of a table always carries the details of those before it, but not their checkpoint and input.
+    # As every commit, these carry on the details of the one before; but not its origin, which is another batch.
     details = without_origin(told)
     nothing = read_table(spark, target).where(F.lit(False))
     steps = list(planned)

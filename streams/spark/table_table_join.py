@@ -1,6 +1,6 @@
 """Table-table joins on the primary key on Spark: inner, left, outer (R146-R157).
 
-State: none of its own unless the plan asks for a store; each change looks up the other side's table at its place.
+State: none of its own unless the plan asks for a store; each change looks into the other side's table at its place.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def _there(application: StreamingApplication) -> list[TableRef]:
 def _restorations(
     application: StreamingApplication, plan: _Plan, before: Mapping[TableRef, Restoration] = MappingProxyType({})
 ) -> dict[TableRef, Restoration]:
-    """What each table needs to be restored, after a check that the files of new versions to restore still exist."""
+    """What each table needs; checks that the files of versions to restore exist, unless that was done ``before``."""
     targets = _there(application)
     found: dict[TableRef, Restoration] = {}
 

@@ -178,7 +178,7 @@ def total(sizes: Iterable[Column | None]) -> Column | None:
 
 
 def shortened(frame: DataFrame, most: int | None) -> DataFrame:
-    """Rows whose texts and binaries, at any depth, are cut, but long enough for the row to still be too large.
+    """Rows with overlong texts and binaries cut, at any depth; a row that was too large still is.
 
     A batch keeps its input in memory: a few copies of a value of many megabytes would end the driver.
 

@@ -100,7 +100,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         #: Later records are rejected and advance no stream time: their windows would end after the last instant.
         self._last_us = last_taken_us(node.windows, self.unit_us)
         self.state: LookupTable = WindowTable(self)
-        #: For each suppression that may close windows by the wall clock, a function that returns them (R117).
+        #: For each suppression that may close windows by the wall clock, a function that returns those closed (R117).
         self.closed_by_clock: list[ClosedWindows] = []
         self._batch: Batch | None = None
         self._records: DataFrame | None = None
@@ -172,7 +172,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
             branch: The number of the branch, if changes go to several; else None.
         """
         times = self.stream_times
-        # Filtering by the newest scope first depends on the windows alone, so Spark can do it before aggregating.
+        # A filter by the newest of all stream times needs a window's end alone: Spark can apply it before aggregating.
         may_be = F.col(CLOSE_US) <= F.lit(max(times.values(), default=NEVER_US))
         due = self.not_final_yet(self.next_state()).where(may_be & (F.col(CLOSE_US) <= lookup_times(times)))
         return self._as_flow(self._placed_at_close(self.batch.cut(due), branch))

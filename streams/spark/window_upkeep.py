@@ -154,7 +154,7 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
         return read_table(spark, target).where(is_closed & ended).select(*each).distinct()
 
     def merge() -> Merge:
-        # Read again for every attempt: a new partition may make the slowest stream time an earlier one.
+        # Read again for every attempt: a partition that came since may be the slowest, and keeps its results.
         now = stream_times_told(told_so_far(spark, target), properties[NODE])
         return Merge(expired(now), gone, lambda merge: merge.whenMatchedDelete())
 

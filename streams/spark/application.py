@@ -80,7 +80,7 @@ class StreamingApplication:
         sources: Topic -> where its records come from.
         order: How several sources are merged: ``"arrival"`` or, with one sequence over all, ``"sequence"``. Then no
             source may run ahead of the others: the records of a batch come after those of all earlier batches.
-        max_future_skew: Records further ahead of the batch clock are rejected (``FUTURE_TS``).
+        max_future_skew: Records further ahead of the machine's clock are rejected (``FUTURE_TS``).
         suppressed_record_retention: ``suppressed.record.retention.ms``: the longest time that a suppression with a time
             limit, or final results with ``close_idle``, hold a record by the wall clock (KIP-539). Off by default.
         keys_cross_partitions: Whether a new key (``select_key``, ``group_by``, foreign-key joins) may occur in several

@@ -24,7 +24,7 @@ _ALL: Final = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Arrived:
-    """What a batch has of one topic, or its tick."""
+    """What a batch has of one topic, or of the tick."""
 
     count: int
     clock_us: int

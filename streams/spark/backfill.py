@@ -41,7 +41,7 @@ def backfill(
         timestamp: Name of the timestamp column.
         deleted: Name of a boolean column that is true for tombstones.
         sequence: Name of the column that orders the records; None = by timestamp.
-        dry_run: Only count what the records would do.
+        dry_run: Only count what would become of the records.
 
     Raises:
         ConfigurationError: the application has no such table yet, has written no batch, or runs in this session; the

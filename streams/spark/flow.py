@@ -263,7 +263,7 @@ def stream_time_at(before_us: Column, us: str = US, group: str | Column = SCOPE)
     Args:
         before_us: Stream time before the batch.
         us: The column that advances it; null in rows that only ask for it.
-        group: The columns of what has a stream time of its own.
+        group: What has a stream time of its own, as a column.
     """
     so_far = Window.partitionBy(group).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
     return F.greatest(before_us, F.max(us).over(so_far))

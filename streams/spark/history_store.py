@@ -120,7 +120,7 @@ class HistoryStore(LookupTable):
         return self._puts
 
     def check_promise(self, target: TableRef, properties: Mapping[str, str]) -> None:
-        """Refuse a plan that asks for another retention, grace, scope, resolution or history than its table has.
+        """Refuse a plan that asks for another retention, grace, scope, resolution or system history than its table has.
 
         Args:
             target: The table.

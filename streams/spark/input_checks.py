@@ -55,7 +55,7 @@ def checked_rules(
         plan: The nodes in order; the order of sources breaks ties.
         sources: Topic -> source.
         order: How several sources are merged.
-        max_future_us: How far ahead of the batch clock a record may be, where its source does not say.
+        max_future_us: How far ahead of the machine's clock a record may be, where its source does not say.
         united: The columns of the sources, a struct column per topic.
 
     Raises:

@@ -329,7 +329,7 @@ def offsets_at(topic: str) -> str:
 
 
 def maxima_before(rows: list[Row], order: Order, maxima: Mapping[int, int]) -> Mapping[int, int] | None:
-    """``Flow.maxima_before`` for a source node's valid records: its maxima before the batch, where they apply."""
+    """``Flow.maxima_before`` for a source node's valid records: its maxima before the batch, or None."""
     return maxima if order == "arrival" and not any(row["no_key"] for row in rows) else None
 
 

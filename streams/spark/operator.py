@@ -111,7 +111,7 @@ class Batch:
         return is_any_due or bool(self.drains) or self.is_replay
 
     def amount(self, flow: Flow) -> Amount:
-        """Whether a flow has few records or many; ``unknown`` in small batches too, whose tables are quickly moved."""
+        """Whether a flow has few records or many; ``unknown`` in small batches too, whose tables are moved quickly."""
         if self.is_small or flow.most is None:
             return "unknown"
         return "few" if flow.most <= MOST_SENT else "many"

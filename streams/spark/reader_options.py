@@ -87,7 +87,7 @@ def option_texts(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_source(form: str, options: Mapping[str, str], table: str | None, *, has_schema: bool) -> None:
-    """Refuse a source with no place to read from, or two, and a misspelt option.
+    """Refuse a source that has no place to read from or several, and a misspelt option.
 
     Args:
         form: The format.
@@ -136,7 +136,7 @@ def _check_place(form: str, options: Mapping[str, str], table: str | None, *, ha
 
 
 def _check_spelling(said: Collection[str]) -> None:
-    """Refuse an option that is spelt nearly like one of Spark's streaming sources: Spark would ignore it.
+    """Refuse a misspelt option of Spark's streaming sources, which Spark would ignore.
 
     >>> _check_spelling(["maxfilespertrigger", "minOffsetsPerTrigger", "cloudFiles.maxFilesPerTrigger", "mergeSchema"])
     >>> _check_spelling(["maxFilePerTrigger"])

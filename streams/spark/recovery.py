@@ -169,7 +169,7 @@ class RecoverySurvey:
 
     def _unfinished_takeover(self) -> Iterator[Finding]:
         """A rollback or backfill that died: some tables are fenced, and the ledger has no row of its epoch yet."""
-        shut = {"ledger": self.newest_of_ledger}  # It is fenced first.
+        shut = {"ledger": self.newest_of_ledger}  # Fenced along with the tables; it may be the only one.
         shut |= {target.short_name: state.written for target, state in self.tables.items()}
         for about, said in shut.items():
             if said is not None and self._is_ours(said) and TAKEOVER in said.details and said.epoch > self.ledger.epoch:

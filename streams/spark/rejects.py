@@ -1,7 +1,7 @@
 """The rejects table of an application: every rejected record, with its reason.
 
-The actions of the sources' contracts for invalid records are carried out here: a record to *drop* is counted but not
-kept, and one to *fail* on ends the batch before anything of it was written.
+The actions of the sources' contracts for invalid records are carried out here: with *drop*, a record is counted but not
+kept; with *fail*, it ends the batch before anything of it was written.
 """
 
 from __future__ import annotations

@@ -63,10 +63,10 @@ class SparkSource:
             With several columns, each breaks the ties of the ones before it: ``("_batch_id", "_seq")`` orders the
             changelog of another application.
         contract: What rows must look like, and what happens to those that do not.
-        checks: The user's own rules for the rows, and a function that is shown each batch before it is accepted.
+        checks: The user's own rules for the rows, and a function that is shown batches before they are accepted.
         table: The name of a Delta table in a catalog, such as ``main.sales.orders``, instead of a path.
-        max_future_skew: Records further ahead of the batch clock are rejected (``FUTURE_TS``); None = the setting of
-            the application.
+        max_future_skew: Records further ahead of the machine's clock are rejected (``FUTURE_TS``); None = the setting
+            of the application.
         decoder: Converts raw rows to columns, before ``transform``, and reads nothing else; used by ``kafka_source``.
 
     Raises:
@@ -106,7 +106,7 @@ class SparkSource:
             raise ConfigurationError("sequence_by names no column; leave it out for records that go by event time.")
 
     def max_future_us(self, others_us: int) -> int:
-        """How far ahead of the batch clock a record may be; ``others_us`` is what the application says.
+        """How far ahead of the machine's clock a record may be; ``others_us`` is what the application says.
 
         >>> SparkSource("rate", max_future_skew="90 days").max_future_us(7), SparkSource("rate").max_future_us(7)
         (7776000000000, 7)

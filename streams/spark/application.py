@@ -84,7 +84,7 @@ class StreamingApplication:
         suppressed_record_retention: ``suppressed.record.retention.ms``: the longest time that a suppression with a time
             limit, or final results with ``close_idle``, hold a record by the wall clock (KIP-539). Off by default.
         keys_cross_partitions: Whether a new key (``select_key``, ``group_by``, foreign-key joins) may occur in several
-            partitions of a source. Then all records share one stream-time scope from there on. False: each partition
+            partitions of a source. Then its records share one stream-time scope from there on. False: each partition
             keeps its own, which suits independent partitions such as tenants; at most 1,000 of them.
         metrics_level: ``"debug"`` adds lateness and buffer sizes (R63-R74), at the cost of a sort per measured node.
         checkpoint: The query's checkpoint folder. Default: ``<root>/_checkpoint``. Each epoch after the first has a

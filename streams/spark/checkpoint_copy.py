@@ -1,9 +1,9 @@
 """Copies a Spark checkpoint up to a batch, so that a query with the copy continues after that batch.
 
 Offsets and commits of later batches are left out. A file source logs the files that it has taken, by its own offsets;
-entries after the batch's offset are left out too, or those files would never be read again. Every ten offsets Spark
-compacts that log into one file and deletes the ones before, so the part up to an offset may have to be extracted from
-a compacted file. If sources were added since, every offset file has a line for each of them
+entries after the batch's offset are left out too, or Spark would read all their files in the next batch, however many.
+Every ten offsets Spark compacts that log into one file and deletes the ones before, so the part up to an offset may
+have to be extracted from a compacted file. If sources were added since, every offset file has a line for each of them
 (:mod:`streams.spark.checkpoint`), which is removed: a query without these sources would not start with them.
 """
 

@@ -1,4 +1,4 @@
-"""Records that wait until stream time has passed them, on Spark: set-wise; those still waiting are in a Delta table.
+"""Records that wait until stream time has passed them, on Spark: judged set-wise, and stored in a table meanwhile.
 
 Used to wait for late input: by stream-table joins with grace (KIP-923) and for reordering at a source (R169). A record
 leaves at the place of the first record that brings stream time to its ts plus the wait. Records that leave together are

@@ -285,7 +285,7 @@ def _fault(columns: list[str]) -> str | None:
 
 
 def _properties(session: SparkSession, target: TableRef) -> Mapping[str, str]:
-    """The properties of a sink's table; for a table of a release without the sink's kind, that follows from commits."""
+    """The properties of a sink's table; if they lack the sink's kind (older releases), it is found from the commits."""
     told = properties_of(session, target)
     if SINK_KIND in told:
         return told

@@ -40,7 +40,7 @@ def told_after(
 
 
 def report_of(row: Mapping[str, Any], topology: Topology, action: Callable[[str, str], Action]) -> BatchReport:
-    """The report from one row of the ledger: the same as the batch's own, but without topics that had no records.
+    """The report from one row of the ledger, the same as the batch's own; only topics with records are in ``input``.
 
     Args:
         row: The row's batch, seconds, counts and metrics, and its clock in microseconds.

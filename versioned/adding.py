@@ -100,7 +100,7 @@ def add_values(
         session: The session.
         target: The table.
         spec: Its current spec.
-        columns: Names and types; values that the table already has are ignored.
+        columns: Names and types; value columns that the table already has, with the same type, are ignored.
         owner: The application that owns it, if one does.
         hidden: Columns of which no statistics are kept.
 

@@ -1,4 +1,4 @@
-"""The column names in a DDL text, as far as they can be parsed without Spark.
+"""The columns that a DDL text declares, as far as they can be parsed without Spark.
 
 Only Spark parses DDL in full. Text that is not understood here, or that may mean something else in another session, is
 reported as unknown, never guessed: :func:`versioned.schema.columns_of` asks Spark.

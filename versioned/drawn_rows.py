@@ -31,7 +31,7 @@ def drawn_versions(
         keys: A frame with the key columns, one row per key; None = the first keys of the table.
         start: The first instant to draw; None = the earliest of the versions.
         end: The last one; None = the latest.
-        title: The title; if not all keys are drawn, how many of them are is added.
+        title: The title; if not all keys are drawn, it is followed by how many are.
         most_keys: The most keys that are collected and drawn.
 
     Raises:

@@ -82,7 +82,7 @@ class HistoryJoin:
         old = {start: self.value_at(key, start) for start in touched}
         lines[side].put(ts_us, value)
         after = self._starts(key, ts_us, to_us)
-        # A start that vanishes counts too: the result that began there was the latest.
+        # A start that vanishes counts too: the result that began there may have been the latest.
         newest_us = max((*before, *after, *self._starts(key, ts_us, None)[-1:]), default=ts_us)
         changes = []
         for start in sorted({*before, *after}):

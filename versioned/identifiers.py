@@ -20,7 +20,7 @@ _PART: Final = re.compile(r"[A-Za-z0-9_\-]{1,255}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f*?\[\]{}]")
 _PATH_IN_SQL: Final = re.compile(r"delta\.`(.+)`", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-#: Columns that the library itself writes beside the user's.
+#: Columns that the library itself writes besides the user's.
 RESERVED: Final = frozenset({"deleted", "_change_type", "_commit_version", "_commit_timestamp", "_metadata"})
 
 

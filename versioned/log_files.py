@@ -69,7 +69,7 @@ def commit_infos(
         there: A version that is in the log; if it is not, nothing is found.
 
     Returns:
-        The infos by version; without versions that are not in the log or have no info.
+        The infos by version; without versions that are not in the log, or whose info cannot be read.
     """
     pattern, known = log_files(target, versions), log_files(target, (there,))
     if pattern is None or known is None:

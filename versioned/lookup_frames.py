@@ -165,7 +165,7 @@ def lookup_frame(
     _check_asked(asked, spec, at)
     sent = how == "left" and sends()
     reason = F.when(F.col(_DEAD).isNull(), NO_MATCH).when(F.col(_DEAD), TOMBSTONE)
-    # Only a key's latest version outlives the horizon, so a lookup older than that and before this version is expired.
+    # Only a key's latest version outlives the horizon: below it, a lookup from before that version is expired.
     if spec.time_scope == "key":
         found = _with_latest_start(_join_valid(asked, rows, spec, at, how, None, sent), rows, spec)
         too_old = F.col(quote(at)) < F.least(_less_retention(F.col(_LATEST_FROM), spec), F.col(_LATEST_FROM))

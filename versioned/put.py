@@ -50,7 +50,7 @@ _MANY_ROWS: Final = 1_000_000
 _SAMPLED: Final = 64
 #: Up to this many pairs of out-of-order records and others of the batch are compared; with more, all are sorted.
 FEW_PAIRS: Final = 1_000_000
-#: A put's commit is found if at most this many commits of upkeep came after it.
+#: A put's commit is found if fewer commits of upkeep than this came after it.
 _COMMITS_OF_UPKEEP: Final = 20
 
 
@@ -117,8 +117,8 @@ class PutBatch:
         with_old: Whether :attr:`judged` contains the values that puts replace. Without, less of the table is read, and
             nothing if no record is older than anything stored.
         trusts_times: Whether to assume that nothing stored begins after ``observed``: then a batch that begins after it
-            is judged without the table. The newest commits may tell too early a time if somebody put by hand for an
-            application, which goes on by a stream time of its own. So after one failure the table is looked at.
+            is judged without the table. The newest commits may have too early a time if somebody put by hand for an
+            application, which continues with a stream time of its own. So after one failure the table is read.
         names_keys: Whether the table allows that for few records only the rows of their keys are replaced.
         judges_again: Whether the write refuses late records that others have meanwhile made too late by the stream time
             of their key: with :class:`~versioned.errors.OvertakenError`, so that the batch is judged again.

@@ -129,7 +129,7 @@ def rejects_refused(shaped: DataFrame) -> SchemaError:
 
 
 def rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Keys, ``ts`` (null if out of range) and ``reason`` of rejected records, from their ``_us`` and ``_reason``."""
+    """Keys, ``ts`` (null if none or out of range) and ``reason`` of rejected records with ``_us`` and ``_reason``."""
     ts = F.when(in_range(F.col("_us")), F.timestamp_micros("_us"))
     why = F.col("_reason").alias(spec.beside_keys("reason"))
     return rejected.select(*map(quote, spec.keys), ts.alias(spec.beside_keys("ts")), why)

@@ -175,7 +175,7 @@ def stream_time_before(
         observed_us: Stream time before the batch.
         scope: The columns that identify the scope of a stream time.
         spec: The table.
-        us: The instant that moves stream time; null in rows that do not.
+        us: The instant that moves stream time; null in rows that do not move it.
     """
     # If several scopes share one stream time, records of them may be at the same place.
     order = Window.partitionBy(*scope).orderBy("_place", "_scope").rowsBetween(*_BEFORE)

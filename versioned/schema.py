@@ -26,7 +26,7 @@ from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 from versioned.sql_types import has_order, kinds_in, sql_columns, sql_properties
 from versioned.statistics import statistics_from_start
 
-#: The CHECK constraint by which no version ends before it begins, and the table property that Delta keeps it under.
+#: The CHECK constraint by which each version ends after it begins, and the table property that Delta keeps it under.
 INTERVAL: Final = "versioned_interval"
 _CONSTRAINT: Final = f"delta.constraints.{INTERVAL}"
 _AS_IN: Final = 'Write it as in "item STRING, price DOUBLE".'
@@ -184,7 +184,7 @@ def check_schema(found: StructType, spec: VersionedTableSpec, ref: TableRef) -> 
 
 
 def _constraint(spec: VersionedTableSpec) -> dict[str, str]:
-    """The constraint that no version ends before it begins, and ``_current`` agrees with validTo: the last defence."""
+    """The last defence: a constraint that each version ends after it begins, and ``_current`` agrees with validTo."""
     start, end = quote(spec.valid_from), quote(spec.valid_to)
     return {_CONSTRAINT: f"({end} IS NULL OR {start} < {end}) AND {quote(CURRENT)} = ({end} IS NULL)"}
 

@@ -38,7 +38,7 @@ _WIDEST: Final = 16
 
 
 def sends(frame: DataFrame, target: TableRef, keys: Sequence[str]) -> bool:
-    """Whether to send the rows of a lookup: if they are persisted on disk, few, and the table is large.
+    """Whether to send the rows of a lookup: if they are few, persisted (not in memory only), and the table is large.
 
     Rows that are not persisted may differ when they are read a second time (a sample, a database that others write to)
     and would then silently find nothing. So may rows persisted in memory only, which Spark may drop.
@@ -81,7 +81,7 @@ def are_few(frame: DataFrame, keys: Sequence[str]) -> bool:
 
 
 def _width(name: str, kind: DataType) -> Column | None:
-    """The most bytes that a value of a column has; None for nested types."""
+    """The most bytes that a value of a column has; None for other types, such as nested ones."""
     if isinstance(kind, _FIXED):
         return F.lit(_WIDEST)
     return F.coalesce(F.octet_length(quote(name)), F.lit(0)) if isinstance(kind, (StringType, BinaryType)) else None

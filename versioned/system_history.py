@@ -171,7 +171,7 @@ def check_known(spark: SparkSession, target: TableRef, spec: VersionedTableSpec,
 
 
 def known_rows(puts: DataFrame, spec: VersionedTableSpec, known_at: Column) -> DataFrame:
-    """The versions that the table held at an instant of system time, including those purged since.
+    """The versions that were known at an instant of system time, including those that the table has purged.
 
     Args:
         puts: The rows of the table ``<name>_known``.
@@ -199,5 +199,5 @@ def next_system_us(spark: SparkSession, target: TableRef) -> int:
 
 
 def _within_catalog(table: TableRef) -> TableRef:
-    """A table's name for RENAME: in Spark's own catalog, without the name of the catalog."""
+    """A table's name as RENAME takes it: in Spark's own catalog, without the catalog's name."""
     return TableRef(parts=table.parts[1:]) if table.parts[:1] == ("spark_catalog",) else table

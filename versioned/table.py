@@ -282,7 +282,7 @@ class VersionedTable:
 
         Raises:
             SchemaError: as for :meth:`put`.
-            ConfigurationError: an application owns the table.
+            ConfigurationError: an application other than ``owner`` owns the table.
             OvertakenError: others wrote newer versions meanwhile.
         """
         check_owner(self._target, owner_of(self._spark, self._target), owner)
@@ -342,7 +342,7 @@ class VersionedTable:
 
         Raises:
             ConfigurationError: a name or type is not allowed, a name in ``pii_columns`` is not one of the new columns,
-                or an application owns the table.
+                or an application other than ``owner`` owns the table.
             SchemaError: the table already has a column of that name, with another type.
 
         >>> rates.add_columns("source STRING, quality INT")                  # doctest: +SKIP
@@ -430,7 +430,7 @@ class VersionedTable:
         Args:
             keys: A frame with the key columns, one row per key. Default: the first keys of the table.
             start: The first instant to draw (naive = UTC). Default: the earliest start of the versions.
-            end: The last instant to draw. Default: the latest one.
+            end: The last instant to draw. Default: the latest start or end of the versions.
             title: The heading. Default: the name of the table.
             most_keys: At most this many keys are collected and drawn; the title says out of how many.
 

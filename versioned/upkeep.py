@@ -150,7 +150,7 @@ def _earlier(horizon_us: int, spec: VersionedTableSpec, times: Mapping[int, int]
 def optimize(spark: SparkSession, target: TableRef, details: Mapping[str, object], *, current: bool = False) -> None:
     """Compact small files of closed history, and of current rows if asked.
 
-    Closed history conflicts with no running batch except one with late records, which is retried.
+    Compacting closed history conflicts with no running batch except one with late records, which is retried.
 
     Args:
         spark: The session.

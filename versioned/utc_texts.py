@@ -44,7 +44,7 @@ def _has_instants(kind: DataType) -> bool:
 
 def _text(at: Column) -> Column:
     # A cast to text or to TIMESTAMP_NTZ would use the session's time zone. Days and seconds are separate, since an
-    # interval takes no more than 12 digits of seconds, which are 30,000 years.
+    # interval takes no more than 12 digits of seconds: 30,000 years, and a TIMESTAMP may be 290,000 years from 1970.
     us = F.unix_micros(at)
     rest = us % F.lit(_DAY_US)
     days = F.round((us - rest) / F.lit(_DAY_US)).cast("int")

@@ -210,7 +210,7 @@ def _standing(row: Row | Mapping[str, Any], standing: int | None) -> int | None:
 def _are_of_others(commits: Sequence[Row | Mapping[str, Any]]) -> bool:
     """Whether commits show that a table is not this library's; those left in a cleaned log may not show it.
 
-    Delta cleans the log of a table of this library if it rests while others maintain it; but those write no rows.
+    Delta also cleans the log of an idle table of this library that others maintain; but maintenance writes no rows.
     """
     if any(own_details(row) is not None for row in commits):
         return False

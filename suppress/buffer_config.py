@@ -91,7 +91,7 @@ class BufferConfig:
 
     @staticmethod
     def unbounded() -> StrictBufferConfig:
-        """Strict, as large as needed; never emits early (R45)."""
+        """Return a strict buffer, as large as needed, which never emits early (R45)."""
         return StrictBufferConfig()
 
 

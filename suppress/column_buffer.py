@@ -3,7 +3,7 @@
 Most suppressions have the same rule: an event-time limit counted from the first update, with a bound that emits the
 oldest row early. For it, only the key, the instant and the size of a row matter. So no row becomes an object: keys are
 numbers in canonical order, rows are indices into the columns of a batch, and the caller builds what leaves from them. A
-property test ties this class to ``SuppressBuffer``.
+property test compares this module with ``SuppressBuffer``.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class ScopedBuffers:
             now_us: The wall clock.
 
         Raises:
-            BufferFullError: as of :meth:`SuppressBuffer.put`.
+            BufferFullError: as for :meth:`SuppressBuffer.put`.
         """
         own = self.of(scope)
         if not own.rule.final:

@@ -3,8 +3,8 @@
 Instants and durations are integers of microseconds. ``unit_us`` is one tick of the window's time resolution
 (1 microsecond, or 1000 for milliseconds): the smallest step by which one timestamp can follow another.
 
-As in Kafka Streams, no window holds records from both sides of the epoch: a record at or after it belongs to no hopping
-or sliding window that starts before it, and the windows of earlier records hold only records before the epoch.
+As in Kafka Streams, no hopping or sliding window holds records from both sides of the epoch: a record at or after it
+belongs to none that starts before it, and the windows of earlier records hold only records before the epoch.
 """
 
 from __future__ import annotations

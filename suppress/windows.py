@@ -43,7 +43,8 @@ class TimeWindows(_Graceful):
     """Windows of a fixed size, tumbling (``advance`` = size) or hopping (Kafka: ``TimeWindows``).
 
     Raises:
-        ConfigurationError: a size of zero, a negative grace, or an advance that is not positive or exceeds the size.
+        ConfigurationError: a size that is not positive, a negative grace, or an advance that is not positive or exceeds
+            the size.
 
     >>> TimeWindows.of("1 hour").advance_by("10 minutes").grace("5 minutes").grace_period_ms
     300000

@@ -257,7 +257,7 @@ def _condition(rows: DataFrame, text: str) -> Column:
 
 
 def _types(rows: DataFrame, *columns: Column) -> list[DataType]:
-    """The types of columns. Spark resolves their names for it, without a job; with Spark Connect not before."""
+    """The types of columns. Asking for them makes Spark, also over Connect, resolve the names, without a job."""
     return [field.dataType for field in rows.select(*columns).schema]
 
 

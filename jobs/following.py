@@ -1,7 +1,8 @@
 """Who is notified of each batch of a job: in the process that runs it, or, with Spark Connect, from the ledger.
 
-There batches run in a Python worker of the server. What they call would have to travel, and would change a copy: lines
-would stand in the server's log, and a summary would count nothing. So nothing travels, and the client reads the ledger.
+With Connect, batches run in a Python worker of the server. What they call would have to travel, and would change a
+copy: lines would stand in the server's log, and a summary would count nothing. So nothing travels, and the client reads
+the ledger.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Functions of Python modules that settings name as ``module:function``.
 
-A module is found as Python finds modules, and else beside the file of the settings. What was found there is no
-installed package: Spark's workers cannot import it, so its functions travel to them by value.
+A module is found as Python finds modules, or else next to the settings file. A module found there is not installed, so
+Spark's workers cannot import it: its functions travel to them by value.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def tables_of(named: NamedTables, work: Path, session: SessionMaker) -> list[Tab
 
 
 def those_there(named: NamedTables, work: Path, session: SessionMaker) -> tuple[list[TableRef], str | None]:
-    """The tables as of :func:`tables_of`, and an error message if any are missing or cannot be listed, else None.
+    """The tables as for :func:`tables_of`, and an error message if any are missing or cannot be listed, else None.
 
     Raises:
         ConfigurationError: a root is needed and not given; the work folder has a scheme; or a name is a path, though
@@ -119,7 +119,7 @@ def check_there(spark: SparkSession, targets: Sequence[TableRef]) -> None:
     """Refuse tables of a catalog, or with an address, that Spark does not find.
 
     Raises:
-        ConfigurationError: naming them.
+        ConfigurationError: names them.
     """
     told = missing_there(spark, targets)
     if told is not None:

@@ -102,7 +102,7 @@ def check_root(value: str) -> str:
 
 
 def root_of(work: Path, root: str) -> str:
-    """A root in the form for an application: the name of a schema, or a place as of :func:`below`.
+    """A root in the form for an application: the name of a schema, or a place as for :func:`below`.
 
     >>> root_of(Path("flights"), "catalog:main.shop"), root_of(Path("flights"), "main.shop")
     ('main.shop', 'flights/main.shop')
@@ -112,7 +112,7 @@ def root_of(work: Path, root: str) -> str:
 
 
 def to_read(work: Path, place: str, form: str) -> str:
-    """A place, as of :func:`below`, for Spark's reader of a format.
+    """A place, as for :func:`below`, for Spark's reader of a format.
 
     Readers of files treat a path as a pattern. The path of an existing file or folder is escaped, so that it means just
     that.
@@ -174,7 +174,7 @@ def check_writable(option: str, place: Path, *, is_folder: bool = False) -> None
 
 #: A path: below the work folder, unless it is absolute or has a scheme.
 Place = Annotated[str, AfterValidator(check_place)]
-#: A path as of :data:`Place`, or ``catalog:`` and the name of a schema.
+#: A path as for :data:`Place`, or ``catalog:`` and the name of a schema.
 Root = Annotated[str, AfterValidator(check_root)]
 #: A path on this machine: below the work folder, unless it is absolute.
 LocalPlace = Annotated[Place, AfterValidator(check_local)]

@@ -1,7 +1,7 @@
 """Arguments of a function that builds a plan: converts ``plan_settings`` to what the function takes.
 
-Text that reads as a duration is one. A variable and ``--set`` give text alone, so what a parameter is annotated with
-decides whether such a text is a number, or true or false.
+Text that reads as a duration is one. Variables and ``--set`` provide only text, so a parameter's annotation decides
+whether such a text is a number, or true or false.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The text is read with Python's grammar and never run: each piece of it is either on the list of what is allowed, and
 translated, or refused with what is allowed. ``and``, ``or``, ``not``, ``in``, ``is None`` and ``a if c else b`` work
-here, beside everything of ``streams.functions``.
+here, besides everything of ``streams.functions``.
 
 >>> parse_expression("upper(value.city) if value.delay > 15 else None", ROW)
 case(value.delay > 15, upper(value.city), None)

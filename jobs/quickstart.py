@@ -1,4 +1,4 @@
-"""``python -m jobs.quickstart --work FOLDER``: prepares the input once, then runs the job with spark-submit.
+"""``python -m jobs.quickstart --work FOLDER``: prepare the input once, then run the job with spark-submit.
 
 ``make quickstart`` calls it. When run again, it finds all input prepared and processed, and shows the tables.
 """

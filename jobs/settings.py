@@ -286,7 +286,7 @@ def load(
 def read(
     path: Path, environment: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The merged values of a file, the environment and ``sets``, not validated yet; arguments as of :func:`load`."""
+    """The merged values of a file, the environment and ``sets``, not validated yet; arguments as for :func:`load`."""
     return Layers.of(read_file(path), os.environ if environment is None else environment, sets).merged()
 
 

@@ -1,8 +1,8 @@
 """Checks the columns that sources declare against the plan and their contracts, as a start does, but without Spark.
 
-The rules are those of the start (``streams.spark.input_checks``). Columns are known here only where the settings say
-them: the ``schema`` of files without a ``transform``, and the fields of a topic of ``kafka``. Of other sources, and of
-DDL that only Spark understands, nothing is told.
+The rules are those of the start (``streams.spark.input_checks``). Columns are known here only if the settings
+declare them: the ``schema`` of files without a ``transform``, and the fields of a topic of ``kafka``. The start itself
+checks other sources, and DDL that only Spark understands.
 """
 
 from __future__ import annotations

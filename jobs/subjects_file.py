@@ -1,6 +1,6 @@
 """A file of data subjects to erase: CSV with a header.
 
-It is read here and not by Spark, which takes the name of a file for a pattern, knows no doubled quotes and passes over
+It is read here and not by Spark, which treats the name of a file as a pattern, does not know doubled quotes, and skips
 files whose names begin with ``_``.
 """
 

@@ -1,7 +1,7 @@
 """Errors without the values of rows, which Spark may quote when it fails at a row.
 
-Great Expectations hands on the text of an error alone, so a text is told as it is only where it is known to speak of
-columns; of any other the condition is told, or the class that Java's words begin with.
+Great Expectations passes on only the text of an error. So a text is reported as it is only if it is known to be about
+columns; for any other, only the error condition is reported, or the class with which Java's message begins.
 """
 
 from __future__ import annotations

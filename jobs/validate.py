@@ -1,4 +1,4 @@
-"""``spark-submit jobs/validate.py --config conf/validate.yaml --work FOLDER``: checks every table and the sources.
+"""``spark-submit jobs/validate.py --config conf/validate.yaml --work FOLDER``: check every table and the sources.
 
 Each table is checked as of one version, so a stream may continue to write. The invariants of each kind of table are in
 ``streams.spark.invariants``; the rules of sources come from the settings of the application that ``job`` names.

@@ -33,8 +33,8 @@ class BufferState:
 
     ``oldest`` is the earliest buffer time, and ``deadline`` the earliest instant at which a row leaves, by the clock
     that ``clock`` names; both are None if nothing is held. ``due`` counts the rows that the wall clock would emit now.
-    Final results with an unbounded buffer have no buffer of their own: they are read from the window store, which
-    ``table`` then names, and all counts are None.
+    Final results with an unbounded buffer may have no buffer of their own: then they are read from the window store,
+    which ``table`` names, and all counts are None.
     """
 
     name: str

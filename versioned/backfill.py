@@ -149,7 +149,7 @@ def _horizons(
 def _lasting(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     """Whether each accepted record is a latest version after the whole backfill, and whether a purge removes it.
 
-    The outcome of a put does not tell: it describes the record at its own place, before later records of its key.
+    The outcome of a put does not show this: it describes the record at its own place, before later records of its key.
 
     Args:
         outcomes: With ``_horizon_us``.

@@ -72,7 +72,7 @@ def _cast(value: Column, given: DataType, kind: DataType) -> Column:
 def rounds(value: Column, given: DataType, kind: DataType) -> Column | None:
     """Whether a decimal type would round a value; None if it rounds no value of the given type.
 
-    Null where the value does not exist in that type.
+    It says nothing about values that do not exist in that type.
     """
     if given == kind or not isinstance(kind, DecimalType):
         return None

@@ -96,6 +96,8 @@ def duration_us(value: Duration) -> int:
 def in_words(value: timedelta | int) -> str:
     """A duration, or its microseconds, as people write it: in whole units, the largest first.
 
+    :func:`duration_us` reads the same duration back, except from "0", which has no unit.
+
     >>> in_words(timedelta(hours=26)), in_words(-5_400_000_000), in_words(0)
     ('1 day 2 hours', '-1 hour -30 minutes', '0')
     """

@@ -39,7 +39,7 @@ def to_string(value: Any) -> str:
 
 
 def to_bigint(value: Any) -> int | None:
-    """A value as an integer, without any fraction; an instant as whole seconds since the epoch.
+    """A value as an integer, cut off after the point; an instant as whole seconds since the epoch, rounded down.
 
     Raises:
         RecordError: Spark has no such cast.

@@ -9,7 +9,7 @@ from typing import Final
 
 from streams.expressions import Expr, operation
 
-#: Operations that always give a number, a text or a row.
+#: Operations that give a number, a text or a row (or null), never true or false.
 _NEVER: Final = frozenset({
     "add", "sub", "mul", "div", "mod", "concat", "upper", "lower", "length", "substring", "substring_before",
     "substring_after", "struct", "row", "merge",

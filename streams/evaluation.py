@@ -1,8 +1,8 @@
 """The operations of expressions on plain Python values: SQL's rules (Spark in ANSI mode), including nulls.
 
-Integers have 64 bits: a result that does not fit is an error, as on Spark. Division gives a double (null for a zero
-divisor). NaN equals itself and is the largest number. Values of different types are compared as one common type
-(``streams.operands``).
+Integers have 64 bits: a result that does not fit is an error, as on Spark. Division of integers gives a double, and
+division by zero null. NaN equals itself and is the largest number. Values of different types are compared in a common
+type (``streams.operands``).
 """
 
 from __future__ import annotations

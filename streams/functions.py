@@ -33,7 +33,7 @@ class When(Unfinished):
         return ".".join(f"when({condition!r}, {value!r})" for condition, value in pairs)
 
     def when(self, condition: Any, value: Any) -> When:
-        """Add a condition, which is tried if none before it is true."""
+        """The chain with one more condition, tried if none before it is true."""
         return When(*self._branches, as_expr(condition), as_expr(value))
 
     def otherwise(self, value: Any) -> Expr:
@@ -42,7 +42,7 @@ class When(Unfinished):
 
 
 def when(condition: Any, value: Any) -> When:
-    """The value if the condition is true; chain it with ``when`` and ``otherwise``."""
+    """The value if the condition is true; the start of a chain that ``.otherwise`` ends."""
     return When(as_expr(condition), as_expr(value))
 
 
@@ -105,7 +105,7 @@ def lower(text: Any) -> Expr:
 
 
 def length(text: Any) -> Expr:
-    """Number of characters."""
+    """Number of characters; of a binary, bytes."""
     return Expr("length", as_expr(text))
 
 

@@ -58,7 +58,7 @@ class KTable:
     """A changing table: the latest value per key, or every version (Kafka: ``KTable``).
 
     Functions passed to its methods take ``(value)`` or ``(key, value)``, and are traced once, into an expression (see
-    ``streams.expressions``). Every operation takes a ``name``; with a ``materialized``, that is the name of its table.
+    ``streams.expressions``). A ``name`` is that of the step, and of its table unless the ``materialized`` has its own.
 
     Example:
         >>> from streams.topology import StreamsBuilder
@@ -74,7 +74,7 @@ class KTable:
 
     @property
     def is_versioned(self) -> bool:
-        """Whether the table is versioned, which depends on its ancestors only (R127-R137)."""
+        """Whether the table is versioned, judged by its store and its ancestors only (R127-R137)."""
         return is_versioned(self.node)
 
     def filter(

@@ -1,8 +1,8 @@
 """The metrics of KIP-328 (R61-R78), with their exact names, levels, groups and tags, one set per node.
 
-Late, expired, skipped and suppressed are four different counts. A *late* record belongs only to closed windows. An
-*expired* count is a single window that refused a record (a hopping record may have some and still not be late). A
-*skipped* record is invalid. A *suppressed* record was replaced in a buffer by a newer one before anyone saw it.
+Late, expired, skipped and suppressed are four different counts. A *late* record belongs only to closed windows.
+*Expired* counts single windows that refused a record, which may be in several and so need not be late. A *skipped*
+record is invalid. A *suppressed* one was replaced in a buffer by a newer one before anyone saw it.
 
 Lateness and overtime are in milliseconds, sizes in bytes, rates per second.
 """

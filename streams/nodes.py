@@ -226,7 +226,7 @@ class StreamTableJoin(Node):
 
 @dataclass(frozen=True, eq=False)
 class CorrectionFeed(Node):
-    """The results of a stream-table join that a late table change altered; parents = (the join, its table)."""
+    """Corrections of the results that a late table change altered; parents = (stream-table join, its table)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,7 +369,7 @@ def takes_late(node: Node) -> bool:
 
 
 def drops_expired(node: Node) -> bool:
-    """Whether a record whose look-up is older than the table's history is put aside instead of accepted.
+    """Whether a record whose lookup is older than the table's history is put aside instead of accepted.
 
     With grace, a record is accepted when it begins to wait. It is put aside later and still counted only once.
     """

@@ -1,7 +1,7 @@
 """Brings two values of different types to one type, as Spark in ANSI mode compares them and computes with them.
 
-Beside a double, a number becomes a double. A text is read as the type of the other value. Beside an instant, a date
-becomes its midnight.
+Beside a double, a number becomes a double. A text is read as the type of the other value, beside a decimal as a
+double. Beside an instant, a date becomes its midnight.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from versioned.spec import TimeScope
 LatePolicy = Literal["drop", "side_table"]
 OnExpired = Literal["null", "drop", "side_table"]
 TooLate = Literal["join", "side_table"]
-#: ``reject``: keep it in the rejects, with the reason. ``drop``: only count it. ``fail``: end the batch before a write.
+#: ``reject``: keep it in the rejects, with the reason. ``drop``: only count it. ``fail``: end the batch unwritten.
 Action = Literal["reject", "drop", "fail"]
 Extra = Literal["ignore", "fail"]
 KeyFormat = Literal["json", "text"]
@@ -50,9 +50,9 @@ class Materialized:
         name: Name of the store and of its table. Default: the name of the operator.
         history_retention: How far behind stream time a version can be looked up.
         grace: How late a record may be and still be accepted. Default: ``history_retention``.
-        retention: How long windows are kept. Default in the test driver: one day (R20). ``None`` in
-            :meth:`with_retention` means for ever (R21). On Spark, ``versioned maintain`` deletes older windows, but
-            only if a retention is given.
+        retention: How long windows are kept after their end. Default in the test driver: at least one day (R20).
+            ``None`` in :meth:`with_retention` means for ever (R21). On Spark, ``versioned maintain`` deletes older
+            windows, but only if a retention is given.
         segment_interval: Kafka's width of the segments in which history expires. It is checked but has no effect: here
             expiry is exact.
         time_scope: The scope whose largest timestamp is stream time: a source partition, the store, or each key.
@@ -174,7 +174,7 @@ class Materialized:
         return replace(self, retention=_kept_for(retention))
 
     def with_grace(self, grace: Duration) -> Materialized:
-        """Accept records that are up to this late; at most the history retention."""
+        """Accept records that are at most this late; no more than the history retention."""
         return replace(self, grace=duration(grace))
 
     def with_time_scope(self, time_scope: TimeScope) -> Materialized:
@@ -265,20 +265,20 @@ class Joined:
 
     @property
     def forgets_expired(self) -> bool:
-        """Whether a record whose look-up is older than the table's history has no answer that could be corrected.
+        """Whether a record whose lookup is older than the table's history has no result that could be corrected.
 
-        It was left out, or put aside, as asked; a correction would be the first to tell of it.
+        It was dropped or rejected, as asked: a correction would be the first that anyone hears of it.
         """
         return self.on_expired != "null"
 
     @_OfClassToo
     def with_on_expired(self, on_expired: OnExpired) -> Joined:
-        """``null`` emits the record with nulls, ``drop`` nothing; ``side_table`` rejects the record (R139-R143)."""
+        """Answer an expired lookup with nulls (``null``), drop the record, or reject it (``side_table``; R139-R143)."""
         return replace(self, on_expired=on_expired)
 
     @_OfClassToo
     def with_too_late(self, too_late: TooLate) -> Joined:
-        """``join`` joins the record at once, as Kafka does; ``side_table`` moves it to the rejects table."""
+        """Join a record beyond the grace at once (``join``, as in Kafka), or reject it (``side_table``)."""
         return replace(self, too_late=too_late)
 
     @_OfClassToo

@@ -28,7 +28,7 @@ _DAY_US: Final = 86_400_000_000
 
 
 def is_versioned(node: Node) -> bool:
-    """Whether a node's table is versioned, judged by its ancestors only (KIP-914; R127-R137).
+    """Whether a node's table is versioned, judged by its store and its ancestors only (KIP-914; R127-R137).
 
     A table is versioned if it is stored so; filters and mappers that are not stored inherit it. Aggregates, joins and
     ``to_table`` are not, unless given a versioned store.
@@ -40,7 +40,7 @@ def is_versioned(node: Node) -> bool:
 
 
 def history_retention_of(node: Node) -> timedelta | None:
-    """How far back look-ups in a node's table reach; ``None`` if it is not versioned."""
+    """How far back lookups in a node's table reach; ``None`` if it is not versioned."""
     materialized = materialized_of(node)
     if materialized is not None:
         return materialized.history_retention

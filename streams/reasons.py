@@ -29,7 +29,7 @@ INVALID: Final = (
 LATE: Final = "LATE"
 TOO_LATE: Final = "TOO_LATE"
 
-#: Look-ups without a result (R139-R143).
+#: Lookups without a result (R139-R143).
 NO_MATCH: Final = Reason.NO_MATCH.value
 TOMBSTONE: Final = Reason.TOMBSTONE.value
 EXPIRED: Final = Reason.EXPIRED.value

@@ -137,7 +137,7 @@ _NO_EPOCH_MENDS: Final = frozenset(
 
 
 def left_by_epoch(found: Iterable[Finding]) -> list[Finding]:
-    """The findings that a new epoch would not repair, so that none may begin.
+    """The findings that a new epoch would not repair: with any of them, none may begin.
 
     >>> left_by_epoch(findings(LedgerFacts("app", batch_id=3), CheckpointFacts("/c"), []))
     []
@@ -347,7 +347,7 @@ def of_other(name: str, owner: str, application: str) -> Finding:
 
 
 def of_older_driver(name: str, batch: BatchOf) -> Finding:
-    """The finding that a table has rows of a batch that is not in the ledger, and is written anew in a later epoch.
+    """The finding that a table has rows of a batch that is not in the ledger, whose input a later epoch reads again.
 
     These rows would be there twice. If the table were deleted, rows of earlier batches could be missing: their input is
     not read again.

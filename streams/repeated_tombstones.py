@@ -69,7 +69,7 @@ def _asks(topology: Topology, child: Node, parent: Node, is_stored: bool) -> boo
         return True
     if isinstance(child, TableTableJoin):
         pads = child.kind == "outer" or (child.kind == "left" and child.parents[0] is parent)
-        # An operator that asks a join makes its sides keep old values, so its filters ask as if the join was stored.
+        # An operator that asks a join makes its sides keep old values, so its filters ask as if the join were stored.
         return pads or _is_asked(topology, child, is_stored=True)
     if isinstance(child, VIEWS):
         return child.materialized is None and _is_asked(topology, child, is_stored=is_stored)

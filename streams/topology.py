@@ -146,7 +146,7 @@ class StreamsBuilder:
         return GlobalKTable(self._graph, self._graph.add(node))
 
     def build(self) -> Topology:
-        """Check and return the plan (Kafka: ``build``).
+        """The plan, checked (Kafka: ``build``).
 
         Raises:
             TopologyError: the plan can never work; the message names the rule and the node.

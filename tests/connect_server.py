@@ -20,7 +20,7 @@ _SECONDS = 90
 
 @contextmanager
 def running_server(folder: Path) -> Iterator[str]:
-    """Run a server during the block; yields its URL.
+    """Run a server during the block, and yield its URL.
 
     Raises:
         AssertionError: it does not answer in time.
@@ -50,7 +50,6 @@ def running_server(folder: Path) -> Iterator[str]:
 
 
 def environment() -> dict[str, str]:
-    """The environment of the server, whose Python workers run the batches, and of its clients: with this interpreter
-    and this project."""
+    """The environment of the server, whose Python workers run the batches, and of its clients."""
     path = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}

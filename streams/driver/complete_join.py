@@ -19,9 +19,9 @@ class CompleteJoinProcessor(StoringProcessor):
     """Joins the histories of two versioned tables and emits one change for each start of a result that changed.
 
     A change carries its operation (``insert``, ``update``, ``retract``) and the record that caused it. ``old`` and
-    ``new`` are the results valid at its timestamp before and after. At most the last change of a record is the latest.
-    If a versioned store holds the result, that change leads from what the store held as latest before the record to
-    what it holds after, even if the store refused other results of the record.
+    ``new`` are the results valid at its timestamp before and after. At most the last change of a record is
+    ``is_latest``. If a versioned store holds the result, that change leads from what the store held as latest before
+    the record to what it holds after, even if the store refused other results of the record.
     """
 
     def __init__(self, node: TableTableJoin, context: Context) -> None:

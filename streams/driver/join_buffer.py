@@ -153,7 +153,7 @@ class JoinBuffer:
     def take(
         self, side: Side, key: Row, value: Row, ts_us: int, padded_sides: Collection[Side]
     ) -> Iterator[tuple[Held, Held | None]]:
-        """Take in a record after :meth:`advance`; yields pairs of a record and its partner.
+        """Take in a record after :meth:`advance`, and yield pairs of a record and its partner.
 
         A record whose partner is ``None`` stays unmatched for good. It is a result if it is ``padded``, as records of
         ``padded_sides`` are; otherwise it is the record taken in, which is late. The records that its time makes final

@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a look-up: a value, or the reason why there is none."""
+    """The result of a lookup: a value, or the reason why there is none."""
 
     value: Row | None
     reason: str | None = None
@@ -97,7 +97,7 @@ class Context:
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """Treat look-ups as queries from outside while the block runs, whatever record came last."""
+        """Treat lookups as queries from outside while the block runs, whatever record came last."""
         self.is_asked = True
         try:
             yield
@@ -131,7 +131,7 @@ class Processor(ABC):
         """Process one change from the parent with that index."""
 
     def tick(self, now_us: int) -> Iterable[Change]:
-        """React to the wall clock, which is now at ``now_us``; by default does nothing (KIP-539, R119)."""
+        """React to the wall clock, which is now at ``now_us``; by default not at all (KIP-539, R119)."""
         return ()
 
     def own_key(self, key: Row) -> Row:
@@ -166,7 +166,7 @@ class Processor(ABC):
         raise ConfigurationError(f"{self.node.name} has no store of its own. Give it a Materialized.")
 
     def observe(self, times: StreamTimes, key: Row | None, ts_us: int) -> int:
-        """Advance stream time by a record and measure how late the record is; returns the new stream time."""
+        """Advance stream time by a record, measure how late the record is, and return the new stream time."""
         stream_time_us = times.advance(self.context.partition, key, ts_us)
         self.metrics.observe_lateness(lateness_us(stream_time_us, ts_us))
         return stream_time_us

@@ -26,7 +26,7 @@ class StreamAggregateProcessor(GroupAggregateProcessor):
         super().__init__(node, context, self._aggregator.result)
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        """Process one record; yields the change of its group."""
+        """Process one record, and yield the change of its group."""
         group_key = self._group_key
         key = whole_key(change.key) if group_key is None else computed_key(group_key, change.key, change.new)
         if key is None or change.new is None:

@@ -22,10 +22,10 @@ from versioned.errors import RecordError
 _LOG: Final = logging.getLogger(__name__)
 _INSTANT_BYTES: Final = 8
 
-#: The counter of a look-up, by its reason. An expired look-up is not an expired window, which has its own metric.
+#: The counter of a lookup, by its reason. An expired lookup is not an expired window, which has its own metric.
 LOOK_UPS: Final = {None: "match", NO_MATCH: "no_match", TOMBSTONE: "tombstone", EXPIRED: "expired_lookup"}
 
-#: What to do about expired look-ups, by the join's ``on_expired``.
+#: What to do about expired lookups, by the join's ``on_expired``.
 EXPIRED_ADVICE: Final[Mapping[OnExpired, str]] = {
     "null": "keep history longer, or choose on_expired",
     "drop": "keep history longer",
@@ -142,7 +142,7 @@ class StreamTableJoinProcessor(Processor):
             yield result
 
     def result_of(self, key: Row, value: Row, ts_us: int, found: Found) -> Change | None:
-        """The join's result for a record and what the look-up found; ``None`` if there is no result."""
+        """The join's result for a record and what the lookup found; ``None`` if there is no result."""
         gives_nothing = self._is_inner or (found.reason == EXPIRED and self._joined.on_expired != "null")
         return self._result(key, value, ts_us, found) if found.reason is None or not gives_nothing else None
 

@@ -39,7 +39,7 @@ class SuppressProcessor(Processor):
         self.metrics.wait_us = self.rule.wait_us
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        """Process one change of the table; yields what leaves the buffer because of it, oldest first.
+        """Process one change of the table, and yield what leaves the buffer because of it, oldest first.
 
         Raises:
             BufferFullError: a strict buffer is over its bound.
@@ -82,7 +82,7 @@ class SuppressProcessor(Processor):
         return source if isinstance(source, WindowedAggregateProcessor) else None
 
     def _record_us(self, change: Change) -> int:
-        """The timestamp of the record that caused a change; a window's change has that of its newest record."""
+        """The timestamp of the record that caused a change; a window's change itself has that of its newest record."""
         known = None if self._windowed is None else self._windowed.record_us
         return change.ts_us if known is None else known
 

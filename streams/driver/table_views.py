@@ -19,7 +19,7 @@ RowFunction = Callable[[Row | None, Row], Row | None]
 
 
 class TableViewProcessor(StoringProcessor):
-    """Applies a function to each row of a table; without a store of its own, look-ups go through to that table.
+    """Applies a function to each row of a table; without a store of its own, lookups go through to that table.
 
     With ``drops``, a null result is not forwarded if the previous result was null too. This is so for filters of plain,
     stored tables (R160). Filters of versioned tables forward it, since it carries a time (R161).
@@ -59,7 +59,7 @@ class TableViewProcessor(StoringProcessor):
     def _view_find(self, key: Row, at_us: int) -> Found:
         found = self._table().find(key, at_us)
         value = self._applied(key, found.value)
-        # For a look-up, a row that a filter removes is a deleted one.
+        # For a lookup, a row that a filter removes is a deleted one.
         return Found(value, found.reason if value is not None or found.value is None else TOMBSTONE)
 
     def _table(self) -> Processor:

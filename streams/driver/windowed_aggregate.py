@@ -41,7 +41,7 @@ class WindowedAggregateProcessor(Processor):
         self.record_us: int | None = None
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        """Process one record; yields a change of the table for each window that it changes."""
+        """Process one record, and yield a change of the table for each window that it changes."""
         key = self._key_of(change)
         if key is None or (change.new is None and isinstance(self._state.windows, SlidingWindows)):
             self.skip(change, NULL_KEY if key is None else NULL_VALUE)

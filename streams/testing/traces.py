@@ -141,7 +141,7 @@ def _cut_on_spark(batches: int, seed: int) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # Expired look-ups are part of many scenarios; their warnings would hide the result.
+    # Expired lookups are part of many scenarios; their warnings would hide the result.
     logger = logging.getLogger("streams")
     before = logger.level
     logger.setLevel(logging.ERROR)

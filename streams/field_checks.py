@@ -60,7 +60,7 @@ _STORING: Final = (*AGGREGATES, ToTable, TableSink)
 #: Nodes that hold key and value as columns of one table, as all stored ones do.
 _SIDE_BY_SIDE: Final = (*AGGREGATES, ToTable, TableSource)
 
-#: The fields of each row that a function sees, as far as the plan tells.
+#: The fields of each row that a function sees, as far as the plan knows.
 _Rows = Mapping[str, Fields]
 
 
@@ -231,7 +231,7 @@ def check_apart(node: Node) -> None:
 
 
 def _check_waiting(node: Node) -> None:
-    """Refuse a key field that is called like a column which a table of waiting records has beside the key."""
+    """Refuse a key field with the name of a column that a table of waiting records has beside the key."""
     beside = {name.lower() for name in _waiting_columns(node)}
     twice = [name for name in key_fields(node) or () if name.lower() in beside]
     if twice:
@@ -254,7 +254,7 @@ def _waiting_columns(node: Node) -> tuple[str, ...]:
 
 
 def _stored_values(node: Node) -> tuple[str, ...]:
-    """The fields of a table's values that are columns of its own, as far as the plan tells."""
+    """The fields of a table's values that are columns of its own, as far as the plan knows."""
     if not isinstance(node, AGGREGATES):
         return value_fields(node) or ()
     kind, schema, output = node.aggregation.kind, node.aggregation.schema, node.aggregation.output
@@ -340,7 +340,7 @@ def _in_tables(node: Node) -> Iterator[tuple[str, Fields]]:
 
 
 def _columns_read(node: Node) -> set[str]:
-    """The columns of the sources above a node, as far as the plan tells."""
+    """The columns of the sources above a node, as far as the plan knows."""
     return {name for source in sources_of(with_ancestors(node)) for name in (*source.key, *(source.value or ()))}
 
 

@@ -160,7 +160,7 @@ class TableSource(_SourceNode, _TableNode):
 
 @dataclass(frozen=True, eq=False)
 class GlobalTableSource(_SourceNode, _TableNode):
-    """A table that every scope sees whole; looked up without regard to time (R170: never versioned)."""
+    """A table that every scope sees as a whole, looked up regardless of time (R170: never versioned)."""
 
     materialized: Materialized | None = None
 

@@ -38,8 +38,8 @@ from versioned.given import check_flag, check_kind, check_optional, given_instan
 class OutputRecord:
     """A record that arrived at a sink.
 
-    ``old`` is set for tables, ``reason`` for results of a stream-table join without a match, ``op`` and ``cause`` for
-    joins with complete history.
+    ``old`` is set for tables, ``reason`` for results of a stream's join with a table without a match, ``op`` and
+    ``cause`` for joins with complete history.
     """
 
     key: Row | None

@@ -7,17 +7,16 @@ differently.
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta, timezone, tzinfo
+from datetime import date, datetime, timezone
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from versioned.clock_texts import TIME_ALONE
+from versioned.zone_ids import zone_of
 
 _DAY: Final = r"\+?([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
 _DATE: Final = re.compile(_DAY + r"(?:[ T].*)?)?)?", re.DOTALL)
 _TIME: Final = r"[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?(.*))?)?"
 _INSTANT: Final = re.compile(_DAY + rf"(?:{_TIME})?)?)?", re.DOTALL)
-_OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(?:([0-9]{1,2})(?::([0-9]{1,2}))?|([0-9]{2})([0-9]{2}))")
 
 _OF_NOW: Final = re.compile(r"[\s\x00-\x20]*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 _TIME_ALONE: Final = re.compile(TIME_ALONE)
@@ -78,21 +77,10 @@ def instant_of(text: str) -> datetime | None:
     *day, hour, minute, second, fraction, zone = found.groups()
     try:
         time = (*(int(part or 0) for part in (hour, minute, second)), int((fraction or "").ljust(6, "0")[:6]))
-        local = datetime(*(int(part or 1) for part in day), *time, tzinfo=_zone((zone or "").strip(BLANKS)))  # type: ignore[arg-type, misc]
+        local = datetime(*(int(part or 1) for part in day), *time, tzinfo=zone_of((zone or "").strip(BLANKS)))  # type: ignore[arg-type, misc]
         return local.astimezone(timezone.utc)
     except (ValueError, OverflowError, LookupError, OSError):
         return None
-
-
-def _zone(name: str) -> tzinfo:
-    if name in ("", "Z", "UTC"):
-        return timezone.utc
-    found = _OFFSET.fullmatch(name)
-    if found is None:
-        return ZoneInfo(name)
-    sign, hours, minutes, packed_hours, packed_minutes = found.groups()
-    offset = timedelta(hours=int(hours or packed_hours), minutes=int(minutes or packed_minutes or 0))
-    return timezone(-offset if sign == "-" else offset)
 
 
 def as_instant(value: date) -> datetime:

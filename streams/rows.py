@@ -131,7 +131,7 @@ def fields_of(row: Any) -> dict[Any, Any] | None:
 
 
 def frozen(value: Any) -> Any:
-    """A value in hashable form: arrays as tuples and structs as rows, however deep, and all NaNs as the same one.
+    """A value in hashable form: arrays as tuples, structs as rows, binaries as bytes, all NaNs as the same one.
 
     >>> frozen([1, {"a": [2]}])
     (1, Row(a=(2,)))
@@ -140,7 +140,7 @@ def frozen(value: Any) -> Any:
         return tuple(map(frozen, value))
     if isinstance(value, Mapping):
         return Row({name: frozen(part) for name, part in value.items()})
-    return one_nan(value)
+    return bytes(value) if isinstance(value, bytearray) else one_nan(value)
 
 
 def thawed(value: Any) -> Any:

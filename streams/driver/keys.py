@@ -42,13 +42,15 @@ def as_key(value: Any) -> Row | None:
 def one_form(value: Any) -> Any:
     """A key, or a part of one, in a normal form, so that keys are equal here where they are equal on Spark.
 
-    All NaNs become one, and an instant without a zone is in UTC.
+    All NaNs become one, an instant without a zone is in UTC, and a binary is bytes.
 
     >>> one_form(Row(at=datetime(2026, 1, 1)))
     Row(at=datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))
     """
     if isinstance(value, datetime):
         return as_instant(value)
+    if isinstance(value, bytearray):
+        return bytes(value)
     return one_nan(value) if isinstance(value, float) else with_parts(value, one_form)
 
 

@@ -98,6 +98,11 @@ class StoreView:
             key = {(names or ("key",))[0]: key}
         elif names is not None and set(key) != set(names):
             raise RecordError(f"{node}: the key has the fields {list(names)}, not {list(key)}.")
+        lacking = [name for name in self._instants if name not in key]
+        if lacking:
+            raise RecordError(
+                f"{node}: the key lacks {lacking} of its window; give a mapping with its fields and with these."
+            )
         # Stores find a key by its parts in order, and a mapping may have them in another one.
         row: Row = one_form(Row({name: self._part(name, key[name]) for name in names or key}))
         return row

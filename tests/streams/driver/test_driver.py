@@ -317,6 +317,27 @@ def test_a_key_of_other_fields_cannot_be_asked_for(kind: str, key: Mapping[str, 
         keyed_by_two(kind).get(key)
 
 
+@pytest.mark.parametrize("key", ["x", {"value": "x"}, {"value": "x", "windowStart": 0}])
+def test_a_window_cannot_be_asked_for_without_its_ends_whatever_the_fields_of_its_key(key: Any) -> None:
+    builder = StreamsBuilder()
+    # What the fields of a whole value are only its records tell.
+    groups = builder.stream("in").group_by(lambda key, value: value)
+    groups.windowed_by(TimeWindows(10, 10)).count(name="t").to_changelog("out")
+    with pytest.raises(RecordError, match=r"t: the key lacks \[.*'windowEnd'\] of its window; give a mapping"):
+        TopologyTestDriver(builder.build()).stores["t"].get(key)
+
+
+def test_a_binary_is_one_key_and_one_value_whether_it_can_be_changed_or_not() -> None:
+    builder = StreamsBuilder()
+    table = builder.table("events", Materialized.key_value("rows"), key="k", value="v", name="t")
+    table.group_by(lambda key, value: {"g": 1}).max("v", name="greatest").to_latest("latest")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("events", bytearray(b"a"), bytearray(b"x"), 1)
+    driver.pipe_input("events", b"a", b"w", 2)
+    assert list(driver.stores["t"].items()) == [(Row(k=b"a"), Row(v=b"w"), 2)]
+    assert list(driver.stores["latest"].items()) == [(Row(g=1), Row(max=b"w"), 2)]
+
+
 def test_every_question_to_a_table_checks_the_names_of_the_key() -> None:
     view = versioned().stores["prices"]
     for ask in (view.get, view.history, lambda key: view.as_of(key, 15)):

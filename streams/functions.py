@@ -85,13 +85,21 @@ def is_null(value: Any) -> Expr:
 
 
 def coalesce(*values: Any) -> Expr:
-    """The first value that is not null."""
-    return Expr("coalesce", *map(as_expr, values))
+    """The first value that is not null.
+
+    Raises:
+        ConfigurationError: no values.
+    """
+    return Expr("coalesce", *_some("coalesce", values))
 
 
 def concat(*texts: Any) -> Expr:
-    """The concatenated texts; null if one is null. If all are binary, a binary."""
-    return Expr("concat", *map(as_expr, texts))
+    """The concatenated texts; null if one is null. If all are binary, a binary.
+
+    Raises:
+        ConfigurationError: no texts.
+    """
+    return Expr("concat", *_some("concat", texts))
 
 
 def upper(text: Any) -> Expr:
@@ -179,4 +187,10 @@ def python_function(function: Callable[..., Any], returns: str) -> Callable[...,
 def _several(name: str, values: tuple[Any, ...]) -> tuple[Expr, ...]:
     if len(values) < 2:
         raise ConfigurationError(f"{name} compares at least two values; got {len(values)}.")
+    return tuple(map(as_expr, values))
+
+
+def _some(name: str, values: tuple[Any, ...]) -> tuple[Expr, ...]:
+    if not values:
+        raise ConfigurationError(f"{name} needs at least one value; got none.")
     return tuple(map(as_expr, values))

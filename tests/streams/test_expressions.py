@@ -524,6 +524,8 @@ def test_adding_texts_is_an_error_that_names_concat() -> None:
         lambda: least(lit(1)),
         lambda: greatest(),
         lambda: is_in(lit(1)),
+        lambda: coalesce(),
+        lambda: concat(),
     ],
 )
 def test_arguments_that_never_work_are_refused_when_the_plan_is_built(make: Callable[[], Any]) -> None:

@@ -7,6 +7,7 @@ altered by this, such as a fraction for a whole number, or lost, such as a missp
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -131,11 +132,12 @@ def _date(value: Any, where: str) -> date:
 
 def _whole(value: Any, limit: int, where: str) -> int:
     number = _taken(value, _NUMBERS, where)
-    # The remainder of infinity or NaN is NaN, so these are refused too.
-    if number % 1 != 0:
-        raise RecordError(f"its function gave a fraction for {where}. Round it, or declare another type.")
-    if not -limit <= number < limit:
+    is_finite = number == number and abs(number) != math.inf
+    if is_finite and not -limit <= number < limit:
         raise RecordError(f"its function gave a number that is too large for {where}. Declare another type.")
+    # Not by its remainder, which decimals of more than 28 digits do not have.
+    if not is_finite or number != int(number):
+        raise RecordError(f"its function gave a fraction for {where}. Round it, or declare another type.")
     return int(number)
 
 

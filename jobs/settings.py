@@ -95,7 +95,7 @@ class SourceSettings(Strict):
     sequence_by: Names | None = None
     max_future_skew: _Ahead | None = Field(
         default=None,
-        description="Records further ahead of the batch clock are rejected as `FUTURE_TS`. Default: the job's setting.",
+        description="Records further ahead of the wall clock are rejected as `FUTURE_TS`. Default: the job's setting.",
     )
     contract: ContractSettings = Field(
         default_factory=ContractSettings, description="What rows must look like, and what happens to those that do not."

@@ -50,7 +50,7 @@ MEANINGS: Final = {
     "`10 seconds`.",
     "JobSettings.order": "How several sources are merged. `sequence` needs `sequence_by` on each, and sources that "
     "[keep step](../concepts/places-and-order.md#sources-that-keep-step).",
-    "JobSettings.max_future_skew": "Records further ahead of the batch clock are rejected as `FUTURE_TS`. A source's "
+    "JobSettings.max_future_skew": "Records further ahead of the wall clock are rejected as `FUTURE_TS`. A source's "
     "own setting takes precedence.",
     "SourceSettings.format": "A Spark streaming source: `json`, `parquet`, `delta`, `kafka`, `rate`, ...",
     "SourceSettings.path": "Folder of a file source, which requires one, or of a Delta table, below the work folder. "

@@ -197,7 +197,7 @@ def _checkpoint_rules(
         remedy = f"use the checkpoint and the ledger that belong together, {_RESET}"
         yield found("checkpoint-foreign", f'The checkpoint {place} {said} "{name}" knows nothing.', remedy)
     if checkpoint.damage is not None:
-        yield found("checkpoint-damaged", f"The checkpoint {place} is damaged: {checkpoint.damage}.")
+        yield found("checkpoint-damaged", f"The checkpoint {place} cannot be used: {checkpoint.damage}.")
     if checkpoint.offset < max(newest, checkpoint.commit):
         said = f"ends at batch {checkpoint.offset}, but batch {max(newest, checkpoint.commit)} is"
         done = "written: it is an older copy, or was cut off." if newest >= checkpoint.commit else "finished in it."

@@ -38,6 +38,7 @@ from streams.spark.own_sources import check_own_sources, refuse_own_sources
 from streams.spark.personal import check_personal
 from streams.spark.pictures import buffer_of, grace_of, lateness_of
 from streams.spark.places import Order
+from streams.spark.query_settings import query_settings
 from streams.spark.recovery import (
     RecoverySurvey,
     begin_epoch,
@@ -286,7 +287,9 @@ class StreamingApplication:
         add_sources(self._spark, checkpoint, len(topics) + 1)
         self._ledger.keep_topics(topics, found.topics)
         writer = united.writeStream.queryName(self.name).option("checkpointLocation", checkpoint)
-        return writer.foreachBatch(giving_back(naming_gone_files(self.name, started.run_batch))).trigger(**told).start()
+        writer = writer.foreachBatch(giving_back(naming_gone_files(self.name, started.run_batch))).trigger(**told)
+        with query_settings(self._spark):
+            return writer.start()
 
     def _interpretation(self, found: RecoverySurvey) -> Interpretation:
         read = tables_read(self._parts.operators, self.root)

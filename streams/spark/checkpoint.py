@@ -22,6 +22,8 @@ from streams.recovery_rules import CheckpointFacts
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef
 
+#: The version line of offsets by position.
+_VERSION: Final = "v1"
 _HEADER_LINES: Final = 2
 _NOTHING_READ: Final = "-"
 #: A location as Hadoop reads it: scheme, host and path. Unlike in a URL, "?", "#", ";" and "%" belong to the path.
@@ -171,6 +173,11 @@ def _damage(name: str, files: Mapping[str, str], least: int) -> str | None:
     version, *lines = files[name].splitlines() or [""]
     if not version.startswith("v"):
         return f'its file "{name}" is empty or starts with no version'
+    if name.startswith("offsets/") and version != _VERSION:
+        return (
+            f'its file "{name}" is in version {version[1:]} of Spark\'s offset log. Applications use version 1, and '
+            "Spark keeps the version that a checkpoint has"
+        )
     if len(lines) + 1 < least:
         return f'its file "{name}" has {len(lines) + 1} lines of at least {least}'
     cut = [number for number, line in enumerate(lines, 2) if line != _NOTHING_READ and not _is_json(line)]

@@ -40,6 +40,7 @@ def test_an_empty_folder_holds_nothing() -> None:
         ("offsets/10", _OFFSETS.rsplit("\n", 1)[0], "4 lines of at least 5"),
         ("offsets/10", _OFFSETS[:-6], "4 lines of at least 5"),
         ("offsets/10", _OFFSETS.replace("0}", "0"), "line 4"),
+        ("offsets/10", 'v2\n{"batchTimestampMs": 1}\n0:{"offset": 3}', '"offsets/10" is in version 2 of Spark'),
         ("commits/9", "", '"commits/9" is empty'),
         ("commits/9", "v1\n{", 'line 2 of its file "commits/9"'),
     ],

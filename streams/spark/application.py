@@ -347,10 +347,11 @@ class StreamingApplication:
     def _united(self, topics: Iterable[str]) -> tuple[DataFrame, list[IntakeRule]]:
         """All sources as one DataFrame, and the intake rules of their records, after a check of their columns."""
         sources, order = self._setup.sources, self._setup.order
-        united = unite(self._spark, {topic: sources[topic] for topic in topics})
-        rules = checked_rules(self.topology, sources, order, self._max_future_us, united.schema)
-        check_personal(self._setup.pii_columns, self.topology, rules, united.schema)
-        check_reasons(united, sources)
+        with query_settings(self._spark):
+            united = unite(self._spark, {topic: sources[topic] for topic in topics})
+            rules = checked_rules(self.topology, sources, order, self._max_future_us, united.schema)
+            check_personal(self._setup.pii_columns, self.topology, rules, united.schema)
+            check_reasons(united, sources)
         return united, rules
 
     def _agreed_state(self) -> RecoverySurvey:

@@ -16,6 +16,9 @@ from versioned.session_settings import SharedSetting
 _SETTINGS: Final = (
     # Offsets by position: checkpoint.py reads and extends no other files (docs/decisions/0005).
     SharedSetting("spark.sql.streaming.offsetLog.formatVersion", "1"),
+    # If these are on, Spark refuses sources and sinks without a name of their own, such as the tick.
+    SharedSetting("spark.sql.streaming.queryEvolution.enableSourceEvolution", "false"),
+    SharedSetting("spark.sql.streaming.queryEvolution.enableSinkEvolution", "false"),
 )
 
 

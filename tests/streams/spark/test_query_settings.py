@@ -21,7 +21,14 @@ def _topology() -> Topology:
     return builder.build()
 
 
-@pytest.mark.parametrize(("name", "value"), [("spark.sql.streaming.offsetLog.formatVersion", "2")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark.sql.streaming.offsetLog.formatVersion", "2"),
+        ("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true"),
+        ("spark.sql.streaming.queryEvolution.enableSinkEvolution", "true"),
+    ],
+)
 def test_an_application_starts_again_on_its_checkpoint_whatever_the_session_says(
     name: str, value: str, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -28,9 +28,12 @@ OLD_VERSIONS: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDele
 #: Whether Spark silently skips a file that is damaged or gone: a put would write back only what is left.
 DAMAGED_FILES: Final = "spark.sql.files.ignoreCorruptFiles"
 MISSING_FILES: Final = "spark.sql.files.ignoreMissingFiles"
+#: Into how many rows at most Spark splits what Python gives it (-1 = not at all). Spark 4.2 gives most rows twice then.
+OUTPUT_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerOutputBatch"
 #: The values with which reads are complete and correct.
 SOUND_READS: Final[Mapping[str, str]] = {
-    UNIONS: "false", OLD_VERSIONS: "false", DAMAGED_FILES: "false", MISSING_FILES: "false"
+    UNIONS: "false", OLD_VERSIONS: "false", DAMAGED_FILES: "false", MISSING_FILES: "false",
+    OUTPUT_ROWS: "-1",
 }  # fmt: skip
 _KIND: Final = "spark.sql.timestampType"
 _ZONE: Final = "spark.sql.session.timeZone"

@@ -1,11 +1,11 @@
-"""Batches give the same on Spark whatever the user's session says of overflows, casts and unions."""
+"""Batches give the same on Spark whatever the user's session says of overflows, casts, unions and Python."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from both_engines import Input, on_spark
+from both_engines import Input, on_driver, on_spark, sink_rows
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,7 +13,8 @@ from streams.expressions import Expr
 from streams.spark import started_query as running
 from streams.spark.arrival import Arrived, arrived
 from streams.topology import StreamsBuilder
-from versioned.session_settings import UNIONS, session_settings
+from suppress.windows import SessionWindows
+from versioned.session_settings import OUTPUT_ROWS, UNIONS, session_settings
 
 
 def _too_large(value: Expr) -> dict[str, Expr]:
@@ -48,3 +49,13 @@ def test_unions_of_a_batch_are_sound_whatever_the_session_says(
     with session_settings(spark, {UNIONS: "true"}):
         on_spark(spark, tmp_path, builder.build(), [Input("a", "x", 1, 1)], [1], "BIGINT")
     assert told == ["false"]
+
+
+def test_rows_that_come_from_python_come_once_whatever_the_session_says(spark: SparkSession, tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("a", key="k", value="v", name="a_stream").group_by_key()
+    grouped.windowed_by(SessionWindows.of("10 seconds")).count(name="sessions").to_changelog("out")
+    topology, records = builder.build(), [Input("a", key, 1, at) for at, key in enumerate("xyz")]
+    with session_settings(spark, {OUTPUT_ROWS: "1"}):
+        app = on_spark(spark, tmp_path, topology, records, [3], "BIGINT")
+    assert sink_rows(spark, app, topology) == on_driver(topology, records)

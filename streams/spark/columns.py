@@ -28,6 +28,11 @@ from versioned.sql_types import has_order
 _ANSI: Final = "spark.sql.ansi.enabled"
 #: Beside an instant, a date means its midnight in UTC, and a text without an offset an instant in UTC.
 _UTC: Final = {"spark.sql.session.timeZone": "UTC"}
+#: The values of these settings with which Spark passes values to Python functions unchanged.
+_PLAIN_VALUES: Final = {
+    "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled": "false",
+    "spark.sql.execution.pyspark.binaryAsBytes": "true",
+}
 
 
 def in_ansi_mode(session: SparkSession) -> None:
@@ -37,6 +42,15 @@ def in_ansi_mode(session: SparkSession) -> None:
     so that a filter would silently drop the record.
     """
     session.conf.set(_ANSI, "true")
+
+
+def with_plain_values(session: SparkSession) -> None:
+    """Have a batch's own session pass values to the user's functions as Python's types have them.
+
+    By way of pandas a bigint beside a null would become a float, and an instant one without a time zone.
+    """
+    for name, value in _PLAIN_VALUES.items():
+        session.conf.set(name, value)
 
 
 def in_utc(session: SparkSession) -> AbstractContextManager[None]:

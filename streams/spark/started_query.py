@@ -21,7 +21,7 @@ from streams.spark.applying import EmptyFlows, apply_all
 from streams.spark.arrival import Arrived, arrived
 from streams.spark.batch_report import BatchReport, batch_report
 from streams.spark.checkpoint import read_checkpoint
-from streams.spark.columns import in_ansi_mode, in_utc
+from streams.spark.columns import in_ansi_mode, in_utc, with_plain_values
 from streams.spark.contract import action_at
 from streams.spark.counting import Counting
 from streams.spark.engine import Operators, tally
@@ -166,6 +166,7 @@ class StartedQuery:
         if self._state.has_done(batch_id, self._query_id()):
             return 0
         in_ansi_mode(frame.sparkSession)
+        with_plain_values(frame.sparkSession)
         with_sound_reads(frame.sparkSession)
         input_rows = in_few_tasks(frame, more=1).persist()
         try:

@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import (
     ArrayType,
+    CharType,
     DataType,
     DateType,
     DecimalType,
@@ -22,6 +23,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VarcharType,
 )
 
 from versioned import spark_functions as F
@@ -35,7 +37,7 @@ from versioned.sql_types import nullable
 _WHAT: Final = "looked-up rows"
 #: Within a group, a value of one type is the same value in another, or none. Times without a zone are in the session's.
 _GROUPS: Final[tuple[tuple[type[DataType], ...], ...]] = (
-    (StringType,),
+    (StringType, CharType, VarcharType),
     (IntegralType, DecimalType),
     (DateType, TimestampType, TimestampNTZType),
 )

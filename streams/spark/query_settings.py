@@ -19,6 +19,8 @@ _SETTINGS: Final = (
     # If these are on, Spark refuses sources and sinks without a name of their own, such as the tick.
     SharedSetting("spark.sql.streaming.queryEvolution.enableSourceEvolution", "false"),
     SharedSetting("spark.sql.streaming.queryEvolution.enableSinkEvolution", "false"),
+    # If this is on, a column of type CHAR keeps its type, and Spark 4.2 cannot plan the union of the sources.
+    SharedSetting("spark.sql.preserveCharVarcharTypeInfo", "false"),
 )
 
 

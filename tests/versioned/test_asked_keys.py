@@ -104,6 +104,16 @@ def test_a_key_of_a_type_that_compares_exactly_is_the_same_one_of_the_tables_or_
     assert told["k"] == expected
 
 
+@pytest.mark.parametrize(("kind", "expected"), [("VARCHAR(3)", "a"), ("CHAR(3)", "a  ")])
+def test_a_text_of_bounded_length_is_the_same_text_of_the_table(spark: SparkSession, kind: str, expected: str) -> None:
+    rows = spark.createDataFrame([], "k STRING")
+    with session_settings(spark, {"spark.sql.preserveCharVarcharTypeInfo": "true"}):
+        keys = spark.sql(f"SELECT CAST('a' AS {kind}) AS k")
+        (key,) = asked_keys(keys, rows, _SPEC).values()
+        (told,) = keys.select(key.alias("k")).collect()
+    assert told["k"] == expected
+
+
 @pytest.mark.parametrize("scope", ["partition", "key"])
 def test_a_wider_number_finds_its_key_and_no_other(spark: SparkSession, tmp_path: Path, scope: TimeScope) -> None:
     made = VersionedTable.create(

@@ -9,6 +9,7 @@ from both_engines import Input, on_spark, sink_rows
 from pyspark.sql import SparkSession
 
 from streams.nodes import Topology
+from streams.spark import SparkSource, StreamingApplication
 from streams.topology import StreamsBuilder
 from versioned.session_settings import session_settings
 
@@ -40,3 +41,15 @@ def test_an_application_starts_again_on_its_checkpoint_whatever_the_session_says
     assert {file.read_text(encoding="utf-8")[:3] for file in offsets} == {"v1\n"}
     assert len(sink_rows(spark, app, topology)["out"]) == 2
     assert kept == value
+
+
+def test_a_source_with_texts_of_bounded_length_is_read_whatever_the_session_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/in` (k VARCHAR(3), v CHAR(2), ts TIMESTAMP) USING DELTA")
+    spark.sql(f"INSERT INTO delta.`{tmp_path}/in` VALUES ('a', 'x', TIMESTAMP '2026-01-01 00:00:00Z')")
+    source = SparkSource("delta", {"path": f"{tmp_path}/in"})
+    with session_settings(spark, {"spark.sql.preserveCharVarcharTypeInfo": "true"}):
+        StreamingApplication(spark, "texts", _topology(), f"{tmp_path}/out", {"a": source}).run()
+    (told,) = spark.read.format("delta").load(f"{tmp_path}/out/out").select("k", "v").collect()
+    assert told == ("a", "x ")

@@ -37,6 +37,10 @@ SOUND_READS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _KIND: Final = "spark.sql.timestampType"
 _ZONE: Final = "spark.sql.session.timeZone"
+#: Those of Java's short names of zones that are east of UTC; Spark takes them, and Python does not know them.
+_EAST: Final = frozenset((
+    "ACT", "AET", "ART", "BST", "CAT", "CTT", "EAT", "ECT", "IST", "JST", "MIT", "NET", "NST", "PLT", "SST", "VST"
+))  # fmt: skip
 #: Prefix of settings that are set only for a moment, to find out which session objects see them.
 _PROBE: Final = "spark.versioned.probe"
 
@@ -106,7 +110,7 @@ def is_east(zone: str) -> bool:
     try:
         rules = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError):
-        return "+" in zone
+        return "+" in zone or zone in _EAST
     ahead = (rules.utcoffset(datetime(2100, month, 1, tzinfo=timezone.utc)) for month in (1, 7))
     return any(offset is not None and offset > timedelta(0) for offset in ahead)
 

@@ -22,6 +22,7 @@ from versioned.session_settings import (
     SessionLock,
     SharedSetting,
     are_one,
+    is_east,
     session_settings,
     with_sound_reads,
 )
@@ -140,6 +141,8 @@ def test_what_must_be_alone_in_a_session_waits_for_that_session_only_whichever_o
     [
         ("TIMESTAMP_NTZ", "Asia/Tokyo", True),
         ("TIMESTAMP_NTZ", "+14:00", True),
+        ("TIMESTAMP_NTZ", "JST", True),
+        ("TIMESTAMP_NTZ", "PST", False),
         ("TIMESTAMP_NTZ", "UTC", False),
         ("TIMESTAMP_LTZ", "Asia/Tokyo", False),
     ],
@@ -151,6 +154,15 @@ def test_local_instants_in_a_zone_where_delta_cannot_compare_them_are_refused(
     told = pytest.raises(ConfigurationError, match=f"in the time zone .*{zone[-4:]}, east of UTC")
     with told if is_refused else nullcontext():
         with_sound_reads(_Session(conf))  # type: ignore[arg-type]
+
+
+def test_the_short_names_of_zones_that_spark_takes_are_as_far_east_as_the_zones(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    zones = dict(jvm.java.time.ZoneId.SHORT_IDS)
+    with session_settings(spark, {"spark.sql.session.timeZone": "UTC"}):
+        for name in zones:
+            spark.conf.set("spark.sql.session.timeZone", name)
+    assert {name: is_east(name) for name in zones} == {name: is_east(zone) for name, zone in zones.items()}
 
 
 def test_spark_tells_another_object_of_a_session_from_another_session(spark: SparkSession) -> None:

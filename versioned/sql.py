@@ -23,11 +23,14 @@ from pyspark.sql import SparkSession
 
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
+from versioned.session_settings import session_settings
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 
 #: No column of a user begins with an underscore.
 _SAID: Final = "_said"
 _RANK: Final = "_rank"
+#: Where Spark reserves the keywords of the SQL standard, it does not understand its own RETURNS TABLE.
+_RESERVES: Final = "spark.sql.ansi.enforceReservedKeywords"
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,9 @@ class SqlNames:
             told = query({name: f"{_SAID}.{name}" for name in arguments})
             body = f"SELECT found.* FROM (SELECT {read}) AS {_SAID}, LATERAL ({told}) AS found"  # noqa: S608
         taken = ", ".join(f"{name} TIMESTAMP_LTZ" for name in arguments)
-        spark.sql(f"CREATE OR REPLACE {self._word}FUNCTION {_sql(parts)}({taken}) RETURNS TABLE RETURN {body}")
+        is_barred = str(spark.conf.get(_RESERVES, "false")).lower() == "true"
+        with session_settings(spark, {_RESERVES: "false"} if is_barred else {}):
+            spark.sql(f"CREATE OR REPLACE {self._word}FUNCTION {_sql(parts)}({taken}) RETURNS TABLE RETURN {body}")
         return ".".join(parts)
 
     @property

@@ -41,7 +41,8 @@ _COLUMNS: Final = {
     "counts": "MAP<STRING, LONG>",
     "stream_times": "MAP<STRING, MAP<INT, TIMESTAMP_LTZ>>",
     "versions": "MAP<STRING, LONG>",
-    "metrics": "ARRAY<STRUCT<name: STRING, level: STRING, group: STRING, tags: MAP<STRING, STRING>, value: DOUBLE>>",
+    # GROUP is a reserved word in sessions that enforce the SQL standard's.
+    "metrics": "ARRAY<STRUCT<name: STRING, level: STRING, `group`: STRING, tags: MAP<STRING, STRING>, value: DOUBLE>>",
     "state": "STRING",
 }
 _SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())

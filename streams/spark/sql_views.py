@@ -161,8 +161,8 @@ def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
     by_node = select("application, explode(times) AS (node, scopes)", lasting)
     metrics = select(f"{row}, explode(metrics) AS metric", stored)
     totals = select("application, explode(metrics) AS metric", lasting)
-    versions = select(f"{row}, explode(versions) AS (table, version)", stored)
-    before = "lag(version) OVER (PARTITION BY application, table ORDER BY epoch, batch_id) AS version_before"
+    versions = select(f"{row}, explode(versions) AS (`table`, version)", stored)
+    before = "lag(version) OVER (PARTITION BY application, `table` ORDER BY epoch, batch_id) AS version_before"
     return [
         names.view(
             spark,
@@ -171,8 +171,8 @@ def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
         ),
         names.view(spark, "counts", select(f"{row}, explode(counts) AS (what, n)", stored)),
         names.view(spark, "metrics", select(f"{row}, metric.*", f"({metrics})")),
-        names.view(spark, "totals", f"{_summed(totals)} GROUP BY ALL"),
-        names.view(spark, "versions", select(f"{row}, table, {before}, version", f"({versions})")),
+        names.view(spark, "totals", f"{_summed(totals)} GROUP BY application, metric.name"),
+        names.view(spark, "versions", select(f"{row}, `table`, {before}, version", f"({versions})")),
     ]
 
 

@@ -46,7 +46,7 @@ def _row(kind: str, name: str, columns: list[str]) -> str:
 def _made(columns: list[str], properties: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
     """Each view and function of a table: how it is called, and its columns."""
     said = list[str]()
-    session: Any = SimpleNamespace(sql=said.append)
+    session: Any = SimpleNamespace(sql=said.append, conf=SimpleNamespace(get=lambda _, default: default))
     with (
         patch.object(sql_views, "read_table", lambda *_: SimpleNamespace(columns=columns)),
         patch.object(sql_views, "properties_of", lambda *_: properties),

@@ -11,6 +11,7 @@ from keyed_records import keyed_records
 from pyspark.sql import SparkSession
 
 from versioned.errors import ConfigurationError
+from versioned.session_settings import session_settings
 from versioned.table import VersionedTable
 
 
@@ -55,6 +56,16 @@ def test_as_of_in_sql_says_what_it_says_in_python(
     at = datetime.fromtimestamp(second, timezone.utc)
     assert _asked(spark, f"SELECT k, v FROM rates_as_of(timestamp_seconds({second})) ORDER BY k") == expected
     assert sorted(tuple(row) for row in table.as_of(at).select("k", "v").collect()) == expected
+
+
+def test_where_keywords_are_reserved_the_functions_are_made_and_asked_as_elsewhere(
+    spark: SparkSession, table: VersionedTable
+) -> None:
+    with session_settings(spark, {"spark.sql.ansi.enforceReservedKeywords": "true"}):
+        table.register_sql("strict")
+        query = "SELECT k, v FROM strict_as_of(timestamp_seconds(19)) ORDER BY k"
+        assert _asked(spark, query) == [("a", "x"), ("b", "p")]
+        assert spark.conf.get("spark.sql.ansi.enforceReservedKeywords") == "true"
 
 
 def test_between_includes_both_ends_and_the_version_that_began_before(

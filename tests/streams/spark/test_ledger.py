@@ -75,6 +75,15 @@ def test_instants_of_ledger_and_rejects_are_of_one_kind_in_every_session(spark: 
     assert [("timestamp_ntz" in kind, "timestamp" in kind) for kind in kinds] == [(False, True)] * 2
 
 
+def test_a_ledger_is_made_and_goes_on_where_keywords_are_reserved(spark: SparkSession, tmp_path: Path) -> None:
+    ledger = Ledger(spark, TableRef.parse(f"{tmp_path}/ledger"), "app")
+    with session_settings(spark, {"spark.sql.ansi.enforceReservedKeywords": "true"}):
+        ledger.create()
+        ledger.append_epoch(spark, LedgerState(1, 4, clock_us=7), forgotten=[(1, 3)])
+        assert ledger.last() == LedgerState(1, 4, clock_us=7)
+        assert "ledger_totals" in register_table_sql(spark, ledger.target)
+
+
 def test_where_an_epoch_begins_the_ledger_tells_how_far_the_nodes_are(spark: SparkSession, tmp_path: Path) -> None:
     target = TableRef.parse(f"{tmp_path}/ledger")
     ledger = Ledger(spark, target, "app")

@@ -1,4 +1,7 @@
-"""Refuses work that removes rows from append-only tables before it starts; Delta would refuse it only midway."""
+"""Refuses work that removes rows from append-only tables before it starts; Delta would refuse it only midway.
+
+A table whose rows the library itself replaces is made as one that is not append-only.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 
 _APPEND_ONLY: Final = "delta.appendOnly"
+#: Properties of a table whose rows are replaced: without them, a session may make every new table append-only.
+REPLACES_ROWS: Final[Mapping[str, str]] = {_APPEND_ONLY: "false"}
 
 
 def refuse_append_only(tables: Mapping[TableRef, Mapping[str, str]], who: str) -> None:

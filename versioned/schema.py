@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+from versioned.append_only import REPLACES_ROWS
 from versioned.errors import ConfigurationError, SchemaError, first_line
 from versioned.identifiers import TableRef, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
@@ -101,7 +102,7 @@ def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpe
     never_null = {*spec.keys, spec.valid_from, DELETED, CURRENT}
     names = (*spec.shown, DELETED, CURRENT)
     stored = stored_columns(names, types, never_null)
-    said = {**spec.to_properties(), **_constraint(spec)}
+    said = {**spec.to_properties(), **_constraint(spec), **REPLACES_ROWS}
     # No statistics of values: they take a tenth of a put, and files with random keys are not skipped by them.
     indexed = (*spec.keys, spec.valid_from, spec.valid_to)
     return create_table(ref, stored, hidden, partitioned_by=(CURRENT,), properties=said, indexed=indexed)

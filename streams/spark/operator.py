@@ -26,6 +26,7 @@ from streams.spark.of_keys import MOST_SENT, Amount
 from streams.spark.stored_shape import check_beside, check_rows
 from versioned import spark_functions as F
 from versioned.adding import add_columns, lacking
+from versioned.append_only import REPLACES_ROWS
 from versioned.commit import EPOCH_BITS, Step, Write, commit, saying
 from versioned.identifiers import TableRef
 from versioned.making import is_unmade, make_table
@@ -184,6 +185,7 @@ class Batch:
         properties: Mapping[str, str] = MappingProxyType({}),
         *,
         found_by: Collection[str] = (),
+        only_grows: bool = False,
     ) -> None:
         """Make a table with the columns of a frame, without statistics of those with personal data.
 
@@ -192,9 +194,11 @@ class Batch:
             empty: A frame with its columns.
             properties: Table properties.
             found_by: Columns by which its rows are looked up: they get statistics, wherever they stand.
+            only_grows: Whether its rows are never replaced or removed, so that it may be append-only.
         """
         indexed = indexed_first(empty.schema, found_by)
-        made = create_plain(target, empty.schema, self.pii_columns, properties=properties, indexed=indexed)
+        said = properties if only_grows else {**properties, **REPLACES_ROWS}
+        made = create_plain(target, empty.schema, self.pii_columns, properties=said, indexed=indexed)
         make_table(self.session, target, made, or_take=True)
         self.there.add(target)
 

@@ -147,7 +147,8 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         if batch.is_missing(target):
             # Rows are read back by their batch, to send them to Kafka and for guards.
             found_by = [name for name in ("_batch_id", "ts") if name in empty.columns]
-            batch.create(target, empty, sink_properties(self.kind, keys), found_by=found_by)
+            said, only_grows = sink_properties(self.kind, keys), self.kind == "changelog"
+            batch.create(target, empty, said, found_by=found_by, only_grows=only_grows)
         else:
             there, node, table = read_table(batch.session, target).schema, self.node.name, target.short_name
             new = batch.addable(there, empty.schema)

@@ -51,6 +51,7 @@ from streams.spark.window_upkeep import OPEN, check_windows, window_store_proper
 from suppress.window_rules import NEVER_US, close_wait_us, first_taken_us, last_taken_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned import spark_functions as F
+from versioned.append_only import REPLACES_ROWS
 from versioned.commit import ReplaceWhere
 from versioned.errors import TopologyError
 from versioned.identifiers import TableRef, check_columns, quote
@@ -358,7 +359,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         keys = struct_fields(self.records(), KEY)
         check_columns(keys, reserved=(WINDOW_START, WINDOW_END, MAX_TS, *self.parts().names))
         said = window_store_properties(self.node.name, retention_us, repr(self.windows), self._time_scope, self.wait_us)
-        said |= aggregate_properties(self.node.aggregation.kind)
+        said |= {**aggregate_properties(self.node.aggregation.kind), **REPLACES_ROWS}
         create = create_plain(target, self._columns(), batch.pii_columns, partitioned_by=(OPEN,), properties=said)
         make_table(batch.session, target, create, or_take=True)
 

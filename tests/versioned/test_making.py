@@ -258,6 +258,14 @@ def test_a_versioned_table_that_another_driver_makes_and_puts_into_meanwhile_is_
     assert [read_table(spark, each).count() for each in (target, known_target(target))] == [1, 1]
 
 
+def test_a_table_takes_puts_where_new_tables_are_append_only(spark: SparkSession, tmp_path: Path) -> None:
+    with session_settings(spark, {"spark.databricks.delta.properties.defaults.appendOnly": "true"}):
+        made = _create(spark, TableRef.parse(f"{tmp_path}/people"))
+    for n in (1, 2):
+        made.put(spark.sql(f"SELECT 'a' AS email, 'b' AS called, {n}L AS n, TIMESTAMP_SECONDS({n}) AS ts"))
+    assert [row["n"] for row in made.current().collect()] == [2]
+
+
 def test_a_table_without_versions_has_the_columns_that_it_is_made_with(spark: SparkSession, tmp_path: Path) -> None:
     asked = spark.sql(
         "SELECT 1L AS n, CAST(2 AS DECIMAL(38, 10)) AS d, 'a' AS t, CAST('a' AS BINARY) AS b, parse_json('1') AS v, "

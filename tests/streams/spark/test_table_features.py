@@ -6,15 +6,20 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from both_engines import in_two_queries, on_driver, sink_rows
+from both_engines import Input, in_two_queries, on_driver, on_spark, sink_rows
 from pyspark.sql import SparkSession
 from random_plans import random_records, random_topology
 from touched_keys import rows_by_key, was_taken
 from two_tables import application as small_application
 from two_tables import write_batch
 
+from streams import Materialized, StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import TimeWindows
 from versioned.reading import read_table
 from versioned.session_settings import session_settings
+from versioned.table_details import properties_of
 from versioned.table_log import newest_commits
 
 #: As a catalog or a setting of the workspace may have every new table made.
@@ -42,6 +47,25 @@ def test_an_application_gives_the_same_whatever_features_its_tables_have(spark: 
         told = spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0]["properties"]
         assert {name: told["delta." + name] for name in _FEATURES} == _FEATURES
     assert any(was_taken("named", folder) for folder in Path(app.table("ledger").path or "").parent.iterdir())
+
+
+def test_where_new_tables_are_append_only_those_are_not_whose_rows_are_replaced(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder, final = StreamsBuilder(), Suppressed.until_window_closes(BufferConfig.unbounded())
+    history = Materialized.versioned("1 hour", system_history=True)
+    builder.table("prices", history, key="k", value="v", deleted="dead", name="prices").to_latest("now")
+    orders = builder.stream("orders", key="k", value="v", name="orders").group_by_key()
+    orders.count(name="counted")
+    by_minute = orders.windowed_by(TimeWindows.of("1 minute")).count(name="by_minute")
+    by_minute.suppress(final, name="final").to_changelog("told")
+    records = [Input(topic, "tea", "7", ms) for ms in (0, 30_000, 90_000) for topic in ("prices", "orders")]
+    with session_settings(spark, {f"{_DEFAULTS}appendOnly": "true"}):
+        app = on_spark(spark, tmp_path, builder.build(), records, [4, 6])
+    told = {table.short_name: properties_of(spark, table)["delta.appendOnly"] for table in app.tables()}
+    are_replaced = ("prices", "now", "counted", "by_minute", "final")
+    grow = ("ledger", "rejects", "prices_known", "told")
+    assert told == dict.fromkeys(are_replaced, "false") | dict.fromkeys(grow, "true")
 
 
 @pytest.mark.slow

@@ -35,6 +35,12 @@ SOUND_READS: Final[Mapping[str, str]] = {
     UNIONS: "false", OLD_VERSIONS: "false", DAMAGED_FILES: "false", MISSING_FILES: "false",
     OUTPUT_ROWS: "-1",
 }  # fmt: skip
+#: By which rules Spark's readers of text take it for dates and times. By those of Spark 2 (``LEGACY``), 2026-02-30 is
+#: the second of March, and the six digits of a fraction of a second count milliseconds; with ``EXCEPTION``, a text that
+#: they take differently ends the batch.
+TIME_TEXTS: Final = "spark.sql.legacy.timeParserPolicy"
+#: The values with which text becomes only the dates and times that it says.
+SOUND_TEXTS: Final[Mapping[str, str]] = {TIME_TEXTS: "CORRECTED"}
 _KIND: Final = "spark.sql.timestampType"
 _ZONE: Final = "spark.sql.session.timeZone"
 #: Those of Java's short names of zones that are east of UTC; Spark takes them, and Python does not know them.
@@ -79,7 +85,23 @@ def with_sound_reads(session: SparkSession) -> None:
             cannot compare these.
     """
     _refuse_local_instants(session)
-    for name, value in SOUND_READS.items():
+    _set_for_good(session, SOUND_READS)
+
+
+def with_sound_texts(session: SparkSession) -> None:
+    """Make what this session reads from text files and Kafka correct from now on (:data:`SOUND_TEXTS`).
+
+    It is not part of :func:`with_sound_reads`, since it also changes what the user's own functions make of texts: a
+    session that only has tables keeps its rules. The settings stay: texts are parsed when the rows are asked for.
+
+    Raises:
+        ConfigurationError: the session refuses one of them.
+    """
+    _set_for_good(session, SOUND_TEXTS)
+
+
+def _set_for_good(session: SparkSession, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
         if _of(session, name) != value:
             try:
                 session.conf.set(name, value)

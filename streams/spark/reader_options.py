@@ -41,7 +41,7 @@ WHOLE_TOPIC: Final = {"startingOffsets": "earliest", "kafka.isolation.level": "r
 _LATEST: Final = "latest"
 _FEED: Final = "readchangefeed"
 #: Formats whose readers make nulls of what they cannot decode, unless there is a column for its text.
-_TEXT_FILES: Final = frozenset({"csv", "json", "xml"})
+TEXT_FILES: Final = frozenset({"csv", "json", "xml"})
 #: Replaces the text of an XML record: Spark gives that of the whole file, including other records.
 _IN_XML: Final = "<a record of XML that does not fit>"
 #: Options of these readers, in lower case, by which users decide themselves what happens to such records.
@@ -164,7 +164,7 @@ def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
     told = dict(_ANY_AGE) if kind in FILES else {}
     told |= WHOLE_TOPIC if kind == "kafka" else {}
     told |= WHOLE_TEXTS if kind == "json" else {}
-    told |= text_options(kind, has_header=lower.get("header", "").lower() == "true") if kind in _TEXT_FILES else {}
+    told |= text_options(kind, has_header=lower.get("header", "").lower() == "true") if kind in TEXT_FILES else {}
     return {**told, **said}
 
 
@@ -252,7 +252,7 @@ def columns_read(form: str, said: Mapping[str, str], columns: StructType) -> Str
 
 def _puts_aside(form: str, said: Mapping[str, str]) -> bool:
     """Whether records that cannot be read go into our column :data:`MALFORMED`."""
-    return form.lower() in _TEXT_FILES and _OWN_WAYS.isdisjoint(name.lower() for name in said)
+    return form.lower() in TEXT_FILES and _OWN_WAYS.isdisjoint(name.lower() for name in said)
 
 
 def _and_malformed(columns: StructType) -> StructType:

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from streams.spark.contract import InputContract
 from streams.spark.reader_options import (
     DELTA,
+    TEXT_FILES,
     as_first_changes,
     check_source,
     is_whole_feed,
@@ -35,7 +36,7 @@ from versioned.durations import Duration, optional_span_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.given import check_function, check_kind, check_optional, texts_of
 from versioned.identifiers import TableRef, check_columns
-from versioned.session_settings import with_sound_reads
+from versioned.session_settings import with_sound_reads, with_sound_texts
 
 SOURCE: Final = "_source"
 CLOCK: Final = "_clock"
@@ -182,6 +183,8 @@ class SparkSource:
 
     def _rows(self, spark: SparkSession, reader: DataFrameReader | DataStreamReader) -> DataFrame:
         with_sound_reads(spark)
+        if self.decoder is not None or self.format.lower() in TEXT_FILES:
+            with_sound_texts(spark)
         if self.table is not None:
             return reader.options(**self.options).table(TableRef.parse(self.table).sql)
         schema, told = with_misfits(spark, self.format, self.options, self.schema)

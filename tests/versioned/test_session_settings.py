@@ -18,6 +18,8 @@ from versioned.making import make_table
 from versioned.session_settings import (
     MISSING_FILES,
     SOUND_READS,
+    SOUND_TEXTS,
+    TIME_TEXTS,
     UNIONS,
     SessionLock,
     SharedSetting,
@@ -25,6 +27,7 @@ from versioned.session_settings import (
     is_east,
     session_settings,
     with_sound_reads,
+    with_sound_texts,
 )
 
 _NAME, _OURS = "spark.sql.some.setting", "ours"
@@ -175,6 +178,13 @@ def test_reads_are_sound_whatever_the_session_says(said: dict[str, str]) -> None
     session: Any = _Session(_Conf(dict(said)))
     with_sound_reads(session)
     assert session.conf.said == SOUND_READS
+
+
+@pytest.mark.parametrize("said", [{}, {TIME_TEXTS: "LEGACY"}, {TIME_TEXTS: "EXCEPTION"}])
+def test_texts_are_read_by_sound_rules_whatever_the_session_says(said: dict[str, str]) -> None:
+    session: Any = _Session(_Conf(dict(said)))
+    with_sound_texts(session)
+    assert session.conf.said == SOUND_TEXTS
 
 
 def test_a_session_that_refuses_a_setting_is_told_so_before_a_table_is_made() -> None:

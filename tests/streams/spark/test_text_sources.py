@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,10 @@ from streams.spark import SparkSource, StreamingApplication
 from streams.spark.reader_options import MALFORMED, readable
 from streams.spark.sources import unite
 from streams.topology import StreamsBuilder
+from versioned.session_settings import TIME_TEXTS
 
 _SCHEMA = "k STRING, v INT, ts TIMESTAMP"
-_TS = "2026-01-01T00:00:00Z"
+_TS, _US = "2026-01-01T00:00:00.123456Z", 1_767_225_600_123_456
 _OPTIONS = {"xml": {"rowTag": "r"}}
 _AROUND = {"xml": ("<rows>", "</rows>")}
 _TAKEN = {("a", 1), ("b", None)}
@@ -96,15 +98,59 @@ _DAYS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("said", [{}, {TIME_TEXTS: "LEGACY"}, {TIME_TEXTS: "EXCEPTION"}])
 @pytest.mark.parametrize("form", ["csv", "json", "xml"])
-def test_only_a_whole_day_and_nothing_behind_it_is_a_date(spark: SparkSession, tmp_path: Path, form: str) -> None:
+def test_only_a_whole_day_and_nothing_behind_it_is_a_date_whatever_the_session_says(
+    spark: SparkSession, tmp_path: Path, form: str, said: dict[str, str]
+) -> None:
+    session = _session(spark, said)
     line = {"csv": "{0},{0}", "json": '{{"k": "{0}", "day": "{0}"}}', "xml": "<r><k>{0}</k><day>{0}</day></r>"}[form]
     lines = [line.format(day) for day in _DAYS]
     lines = ["<rows>", *lines, "</rows>"] if form == "xml" else lines
     (tmp_path / "0").write_text("\n".join(lines), encoding="utf-8")
     options = {"path": str(tmp_path)} | ({"rowTag": "r"} if form == "xml" else {})
-    read = SparkSource(form, options, "k STRING, day DATE").read_all(spark)
+    read = SparkSource(form, options, "k STRING, day DATE").read_all(session)
     assert {row["k"]: row[MALFORMED] is None for row in read.collect()} == _DAYS
+
+
+@pytest.mark.parametrize("rules", ["LEGACY", "EXCEPTION"])
+def test_a_stream_reads_instants_as_they_are_written_whatever_the_sessions_rules_for_texts(
+    spark: SparkSession, sources: dict[str, SparkSource], rules: str
+) -> None:
+    session = _session(spark, {TIME_TEXTS: rules})
+    united = unite(session, sources).writeStream.format("memory").queryName("instants").outputMode("append")
+    united.trigger(availableNow=True).start().awaitTermination()
+    for form in _FILES:
+        rows = session.table("instants").where(f"_source = '{form}'").select(f"{form}.*").where(f"{MALFORMED} IS NULL")
+        assert [row["us"] for row in rows.selectExpr("unix_micros(ts) AS us").collect()] == [_US, _US]
+
+
+def _session(spark: SparkSession, said: dict[str, str]) -> SparkSession:
+    """A session of its own, since a source changes some of its settings for good."""
+    session = spark.newSession()
+    for name, value in said.items():
+        session.conf.set(name, value)
+    return session
+
+
+@pytest.mark.parametrize(
+    ("source", "rules"),
+    [
+        (SparkSource("csv", schema=_SCHEMA), "CORRECTED"),
+        (SparkSource("JSON", schema=_SCHEMA), "CORRECTED"),
+        (SparkSource("rate", decoder=lambda rows: rows), "CORRECTED"),
+        (SparkSource("rate"), "LEGACY"),
+        (SparkSource("parquet", schema=_SCHEMA), "LEGACY"),
+    ],
+    ids=["CSV", "JSON", "decoded", "numbers", "Parquet"],
+)
+def test_the_sessions_rules_for_texts_change_only_where_a_source_is_text(
+    spark: SparkSession, tmp_path: Path, source: SparkSource, rules: str
+) -> None:
+    session = _session(spark, {TIME_TEXTS: "LEGACY"})
+    options = {"path": str(tmp_path)} if source.schema else {}
+    replace(source, options=options).read(session)
+    assert session.conf.get(TIME_TEXTS) == rules
 
 
 def test_csv_is_read_as_spreadsheets_write_it(spark: SparkSession, tmp_path: Path) -> None:

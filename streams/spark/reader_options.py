@@ -31,8 +31,10 @@ WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
 #: A date is a whole day and nothing else. Without a format, Spark's text readers take a month for its first day, and
 #: ignore whatever follows a day, such as a time.
 _WHOLE_DAYS: Final = {"dateFormat": "yyyy-M-d"}
+#: A session can make Spark's CSV reader try its former rules too, by which a month is a date as well.
+_NO_FORMER_RULES: Final = {"enableDateTimeParsingFallback": "false"}
 #: Without these, Spark's JSON reader takes digits for days since 1970, as its first versions wrote dates.
-DAYS_IN_JSON: Final = {**_WHOLE_DAYS, "enableDateTimeParsingFallback": "false"}
+DAYS_IN_JSON: Final = {**_WHOLE_DAYS, **_NO_FORMER_RULES}
 #: A stream ignores a file that comes after its first batch and is older than the newest one by this much. The default
 #: is a week, which a file that was moved, or unpacked from an archive, may well exceed.
 _ANY_AGE: Final = {"maxFileAge": "36500d"}
@@ -157,8 +159,11 @@ def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
     {'startingOffsets': 'earliest', 'kafka.isolation.level': 'read_committed', 'subscribe': 't'}
     >>> reader_options("delta", {"path": "in"}), reader_options("parquet", {"path": "in"})
     ({'path': 'in'}, {'maxFileAge': '36500d', 'path': 'in'})
-    >>> reader_options("CSV", {"Header": "TRUE", "maxFileAge": "1d"})
-    {'maxFileAge': '1d', 'dateFormat': 'yyyy-M-d', 'escape': '"', 'enforceSchema': 'false', 'Header': 'TRUE'}
+    >>> reader_options("XML", {"rowTag": "r", "maxFileAge": "1d"})
+    {'maxFileAge': '1d', 'dateFormat': 'yyyy-M-d', 'rowTag': 'r'}
+    >>> told = reader_options("CSV", {"Header": "TRUE"})
+    >>> told["enforceSchema"], told["escape"], told["enableDateTimeParsingFallback"]
+    ('false', '"', 'false')
     """
     kind, lower = form.lower(), {name.lower(): value for name, value in said.items()}
     told = dict(_ANY_AGE) if kind in FILES else {}
@@ -212,7 +217,7 @@ def text_options(kind: str, *, has_header: bool) -> dict[str, str]:
     >>> text_options("xml", has_header=False)
     {'dateFormat': 'yyyy-M-d'}
     """
-    of_csv = {"escape": '"', **({"enforceSchema": "false"} if has_header else {})}
+    of_csv = {**_NO_FORMER_RULES, "escape": '"', **({"enforceSchema": "false"} if has_header else {})}
     return {**_WHOLE_DAYS, **{"json": DAYS_IN_JSON, "csv": of_csv}.get(kind, {})}
 
 

@@ -90,6 +90,7 @@ def test_it_is_put_aside_and_the_others_are_taken(
         assert {tuple(row) for row in taken} == _TAKEN
 
 
+_FORMER_RULES = {f"spark.sql.legacy.{form}.enableDateTimeParsingFallback": "true" for form in ("csv", "json")}
 #: Texts, and whether each is a day.
 _DAYS = {
     "2026-01-31": True, "2026-1-5": True, "0999-12-31": True, "2026": False, "2026-03": False, "7": False,
@@ -98,7 +99,7 @@ _DAYS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("said", [{}, {TIME_TEXTS: "LEGACY"}, {TIME_TEXTS: "EXCEPTION"}])
+@pytest.mark.parametrize("said", [{}, {TIME_TEXTS: "LEGACY"}, {TIME_TEXTS: "EXCEPTION"}, _FORMER_RULES])
 @pytest.mark.parametrize("form", ["csv", "json", "xml"])
 def test_only_a_whole_day_and_nothing_behind_it_is_a_date_whatever_the_session_says(
     spark: SparkSession, tmp_path: Path, form: str, said: dict[str, str]

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from versioned.errors import ConfigurationError, first_line
+from versioned.zone_ids import zone_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,10 +43,6 @@ TIME_TEXTS: Final = "spark.sql.legacy.timeParserPolicy"
 SOUND_TEXTS: Final[Mapping[str, str]] = {TIME_TEXTS: "CORRECTED"}
 _KIND: Final = "spark.sql.timestampType"
 _ZONE: Final = "spark.sql.session.timeZone"
-#: Those of Java's short names of zones that are east of UTC; Spark takes them, and Python does not know them.
-_EAST: Final = frozenset((
-    "ACT", "AET", "ART", "BST", "CAT", "CTT", "EAT", "ECT", "IST", "JST", "MIT", "NET", "NST", "PLT", "SST", "VST"
-))  # fmt: skip
 #: Prefix of settings that are set only for a moment, to find out which session objects see them.
 _PROBE: Final = "spark.versioned.probe"
 
@@ -128,11 +124,13 @@ def is_east(zone: str) -> bool:
 
     >>> [is_east(zone) for zone in ("UTC", "America/New_York", "Europe/Berlin", "Europe/London", "+02:00", "-05:00")]
     [False, False, True, True, True, False]
+    >>> is_east("UTC+0"), is_east("JST")
+    (False, True)
     """
     try:
-        rules = ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError):
-        return "+" in zone or zone in _EAST
+        rules = zone_of(zone)
+    except (LookupError, OSError, ValueError):
+        return "+" in zone
     ahead = (rules.utcoffset(datetime(2100, month, 1, tzinfo=timezone.utc)) for month in (1, 7))
     return any(offset is not None and offset > timedelta(0) for offset in ahead)
 

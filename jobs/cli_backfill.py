@@ -173,8 +173,9 @@ def _options(kind: str, schema: str | None, header: bool) -> dict[str, Any]:
         ConfigurationError: the format is unknown, a text format lacks its columns, or ``header`` is set for a format
             other than csv.
 
-    >>> _options("csv", "item STRING, price DOUBLE", header=True)
-    {'mode': 'FAILFAST', 'header': True, 'dateFormat': 'yyyy-M-d', 'escape': '"', 'enforceSchema': 'false'}
+    >>> told = _options("csv", "item STRING, price DOUBLE", header=True)
+    >>> told["mode"], told["dateFormat"], told["enforceSchema"]
+    ('FAILFAST', 'yyyy-M-d', 'false')
     """
     if kind not in _FORMATS:
         raise ConfigurationError(f"--format {kind}: use one of {', '.join(_FORMATS)}.")

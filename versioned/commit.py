@@ -23,6 +23,7 @@ from versioned.constraints import refused_by_others
 from versioned.errors import CommitError, ConfigurationError, FencedError
 from versioned.identifiers import TableRef, quote
 from versioned.merge_sql import SqlMerge
+from versioned.reading import sql_in
 from versioned.replay import DRIVER, check_origin
 from versioned.session_settings import SessionLock, SharedSetting, session_settings
 from versioned.table_log import Landed, newest_own, next_own, remember
@@ -297,7 +298,7 @@ def _merge(target: TableRef, write: Merge) -> Any:
     from pyspark.sql import is_remote
 
     if is_remote() and isinstance(write.condition, str):
-        return SqlMerge(target, write.frame, write.condition)
+        return SqlMerge(sql_in(write.frame.sparkSession, target), write.frame, write.condition)
     return _delta_table(target, write.frame).alias("t").merge(write.frame.alias("s"), write.condition)
 
 

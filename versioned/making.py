@@ -12,7 +12,7 @@ from versioned import faults
 from versioned.commit import Append, commit, is_conflict
 from versioned.errors import CommitError, ConfigurationError, first_line
 from versioned.identifiers import TableRef
-from versioned.reading import read_table
+from versioned.reading import read_table, sql_in
 from versioned.schema import check_keys
 from versioned.session_settings import with_sound_reads
 from versioned.spec import VersionedTableSpec
@@ -107,7 +107,7 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
     with_sound_reads(session)  # First: otherwise a table would be left that this session cannot use.
     faults.point(f"before:{target.short_name}")
     try:
-        session.sql(create)
+        _run_ddl(session, target, create)
     except Exception as error:  # the class differs between classic and Connect sessions
         refused = not_kept(target, error)
         if refused is not None:
@@ -148,7 +148,7 @@ def _has_taken_place(session: SparkSession, target: TableRef, create: str, error
         if not is_unmade(session, target):
             return False
     try:
-        replace_table(session, create)
+        replace_table(session, target, create)
     except Exception as other:  # the class differs between classic and Connect sessions
         if not is_conflict(other) or is_unmade(session, target):
             raise
@@ -183,10 +183,15 @@ def not_kept(target: TableRef, error: Exception) -> ConfigurationError | None:
     return ConfigurationError(f"{target} cannot be made with these columns: {first_line(error)} {advice}")
 
 
-def replace_table(session: SparkSession, create: str) -> None:
+def replace_table(session: SparkSession, target: TableRef, create: str) -> None:
     """Replace an existing table by that of a statement that starts with ``CREATE TABLE``."""
     # Spark's catalog does not know tables by path, so "CREATE OR REPLACE" would only create.
-    session.sql(create.replace("CREATE TABLE", "REPLACE TABLE", 1))
+    _run_ddl(session, target, create.replace("CREATE TABLE", "REPLACE TABLE", 1))
+
+
+def _run_ddl(session: SparkSession, target: TableRef, statement: str) -> None:
+    """Run a CREATE or REPLACE, in which the table first gets the name that this session needs."""
+    session.sql(statement.replace(target.sql, sql_in(session, target), 1))
 
 
 def _is_cut_off(session: SparkSession, path: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from versioned.identifiers import TableRef, quote
+from versioned.identifiers import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,12 +26,12 @@ class SqlMerge:
     """The part of ``DeltaMergeBuilder`` that this library uses; ``t`` is the table and ``s`` the rows.
 
     Args:
-        target: The table.
+        target: The table, as SQL text.
         frame: The rows; while the statement runs, they are a temporary view.
         condition: When a row of the table and a row of ``frame`` match, as SQL.
     """
 
-    def __init__(self, target: TableRef, frame: DataFrame, condition: str) -> None:
+    def __init__(self, target: str, frame: DataFrame, condition: str) -> None:
         self._target = target
         self._frame = frame
         self._condition = condition
@@ -62,13 +62,12 @@ class SqlMerge:
     def text(self, view: str) -> str:
         """The text of the statement, with the rows in a view.
 
-        >>> from versioned.identifiers import TableRef
-        >>> merge = SqlMerge(TableRef.parse("a.b"), None, "t.id = s.id").whenMatchedDelete("s.gone")
+        >>> merge = SqlMerge("`a`.`b`", None, "t.id = s.id").whenMatchedDelete("s.gone")
         >>> merge.whenNotMatchedInsert(values={"id": "s.id"}).text("v")
         'MERGE INTO `a`.`b` AS t USING `v` AS s ON t.id = s.id WHEN MATCHED AND s.gone THEN DELETE \
 WHEN NOT MATCHED THEN INSERT (`id`) VALUES (s.id)'
         """
-        head = f"MERGE INTO {self._target.sql} AS t USING {quote(view)} AS s ON {self._condition}"
+        head = f"MERGE INTO {self._target} AS t USING {quote(view)} AS s ON {self._condition}"
         return " ".join([head, *self._clauses])
 
     def execute(self) -> None:

@@ -10,6 +10,7 @@ from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 
 _CATALOG: Final = "spark.sql.catalog."
+_SPARKS_OWN: Final = "spark_catalog"
 
 
 def read_table(session: Any, target: TableRef, version: int | None = None) -> DataFrame:
@@ -46,10 +47,28 @@ def in_full(session: Any, target: TableRef) -> TableRef:
     return target if "." in schema else TableRef(parts=(catalog, schema, *target.parts))
 
 
+def sql_in(session: Any, target: TableRef) -> str:
+    """How SQL text names a table in this session.
+
+    A query, a MERGE and a CREATE look up even a path in the current catalog. One that the session's settings add may
+    know no tables by path; then Spark's own catalog is named. Services whose catalogs know them need no such setting.
+    """
+    if target.path is None:
+        return target.sql
+    current = session.catalog.currentCatalog()
+    is_added = current != _SPARKS_OWN and _is_set(session, current)
+    return f"{_SPARKS_OWN}.{target.sql}" if is_added else target.sql
+
+
 def _is_catalog(session: Any, name: str) -> bool:
     if name.lower() in (catalog.name.lower() for catalog in session.catalog.listCatalogs()):
         return True
     # Spark lists a catalog of the session's settings only once it was used.
+    return _is_set(session, name)
+
+
+def _is_set(session: Any, name: str) -> bool:
+    """Whether the session's settings add a catalog of this name."""
     try:
         return session.conf.get(f"{_CATALOG}{name}", None) is not None
     except Exception:  # the class differs between classic and Connect sessions, and some tell no such setting

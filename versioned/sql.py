@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
+from versioned.reading import sql_in
 from versioned.session_settings import session_settings
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 
@@ -154,7 +155,7 @@ def register_versions(
     spark: SparkSession, target: TableRef, spec: VersionedTableSpec, names: SqlNames, version: int | None
 ) -> list[str]:
     """Like :func:`register_sql`, under the given names."""
-    stored, columns = source(target, version), _columns(spec)
+    stored, columns = source(spark, target, version), _columns(spec)
     start, end, is_there = quote(spec.valid_from), quote(spec.valid_to), f"NOT {quote(DELETED)}"
     made = [
         names.view(spark, "current", select(columns, stored, f"{is_there} AND {quote(CURRENT)}")),
@@ -186,19 +187,19 @@ def register_versions(
             spark,
             "known_as_of",
             ("ts", "known_at"),
-            lambda said: _known(target, spec, said["ts"], said["known_at"]),
+            lambda said: _known(source(spark, known_target(target)), spec, said["ts"], said["known_at"]),
             spec.shown,
         )
         made.append(known)
     return made
 
 
-def _known(target: TableRef, spec: VersionedTableSpec, at: str, known_at: str) -> str:
+def _known(puts: str, spec: VersionedTableSpec, at: str, known_at: str) -> str:
     """The query behind the SQL function ``<name>_known_as_of``: what was known at one instant about another.
 
     Args:
-        target: The versioned table.
-        spec: Its contract.
+        puts: The table of puts, as SQL text.
+        spec: The contract of the versioned table.
         at: SQL of the instant of valid time.
         known_at: SQL of the instant of system time.
     """
@@ -206,7 +207,7 @@ def _known(target: TableRef, spec: VersionedTableSpec, at: str, known_at: str) -
     newest = f"ORDER BY {SYSTEM_FROM} DESC, {KNOWN_BATCH} DESC"
     ranked = (
         f"SELECT *, row_number() OVER (PARTITION BY {keys}, {start} {newest}) AS {_RANK} "  # noqa: S608 - quoted names
-        f"FROM {known_target(target).sql} WHERE {SYSTEM_FROM} <= {known_at}"
+        f"FROM {puts} WHERE {SYSTEM_FROM} <= {known_at}"
     )
     ended = (
         f"SELECT *, lead({start}) OVER (PARTITION BY {keys} ORDER BY {start}) AS {end} "  # noqa: S608 - quoted names
@@ -215,9 +216,10 @@ def _known(target: TableRef, spec: VersionedTableSpec, at: str, known_at: str) -
     return select(_columns(spec), f"({ended})", f"NOT {quote(DELETED)} AND {_holds(spec, at)}")
 
 
-def source(target: TableRef, version: int | None = None) -> str:
+def source(spark: SparkSession, target: TableRef, version: int | None = None) -> str:
     """A table as SQL text, as of one of its versions if one is given."""
-    return target.sql if version is None else f"{target.sql} VERSION AS OF {int(version)}"
+    named = sql_in(spark, target)
+    return named if version is None else f"{named} VERSION AS OF {int(version)}"
 
 
 def select(columns: str, rows: str, where: str | None = None) -> str:

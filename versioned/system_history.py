@@ -103,7 +103,7 @@ def create_known(
     _check_free(known, target, is_ours=KNOWN_OF in properties_of(spark, known), is_empty=rows.isEmpty())
     if _shape(rows.schema) != _shape(stored):
         # It is empty: nothing was ever put into its table, or that was never made.
-        replace_table(spark, create_table(known, stored, properties=said))
+        replace_table(spark, known, create_table(known, stored, properties=said))
     if hidden:
         hide(spark, known, hidden)
 

@@ -65,7 +65,7 @@ def _register(spark: SparkSession, ref: TableRef, names: SqlNames, version: int 
     table = stored_table(ref.short_name, columns, properties_of(spark, ref))
     if table.spec is not None:
         return register_versions(spark, ref, table.spec, names, version)
-    stored = source(ref, version)
+    stored = source(spark, ref, version)
     if table.kind == "windows":
         return _windows(spark, names, stored, table)
     if table.kind in ("buffer", "waiting"):
@@ -101,7 +101,7 @@ def register_application_sql(spark: SparkSession, root: str) -> list[str]:
             _LOG.warning("%s cannot be opened, and is left out: %s", target, first_line(error))
     for name in made:
         # Last, so that a table's own name always is the table, not a view of another one.
-        SqlNames((name,)).view(spark, "", select("*", source(tables[name])))
+        SqlNames((name,)).view(spark, "", select("*", source(spark, tables[name])))
     return [each for name, views in made.items() for each in (name, *(view for view in views if view not in made))]
 
 

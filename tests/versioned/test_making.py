@@ -211,6 +211,10 @@ class _Outrun:
     def conf(self) -> Any:
         return self.session.conf
 
+    @property
+    def catalog(self) -> Any:
+        return self.session.catalog
+
     def sql(self, text: str) -> Any:
         done = self.session.sql(text)
         if text.startswith("CREATE TABLE"):

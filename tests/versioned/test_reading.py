@@ -1,4 +1,4 @@
-"""Which table a name means: the one that it meant when the handle was made."""
+"""Which table a name means: the one that it meant when the handle was made; and how SQL names one at a path."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from versioned.identifiers import TableRef
-from versioned.reading import in_full
+from versioned.reading import in_full, sql_in
 from versioned.session_settings import MISSING_FILES
 from versioned.table import VersionedTable
 
 _NAME = "named_rates"
+#: A catalog that knows no Delta tables.
+_DERBY = {
+    "spark.sql.catalog.far": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+    "spark.sql.catalog.far.url": "jdbc:derby:memory:far;create=true",
+    "spark.sql.catalog.far.driver": "org.apache.derby.jdbc.EmbeddedDriver",
+}
 
 
 @pytest.fixture
@@ -80,6 +86,41 @@ def test_a_name_of_two_parts_means_a_schema_where_the_session_does_not_tell_its_
     catalogs = Mock(listCatalogs=lambda: [Mock()], currentCatalog=lambda: "dev")
     session = Mock(catalog=catalogs, conf=Mock(get=Mock(side_effect=RuntimeError("CONFIG_NOT_AVAILABLE"))))
     assert str(in_full(session, TableRef.parse("sales.rates"))) == "dev.sales.rates"
+
+
+@pytest.mark.parametrize(
+    ("given", "current", "settings", "named"),
+    [
+        ("/data/rates", "spark_catalog", {"spark.sql.catalog.spark_catalog": "DeltaCatalog"}, "delta.`/data/rates`"),
+        ("/data/rates", "far", {"spark.sql.catalog.far": "JDBCTableCatalog"}, "spark_catalog.delta.`/data/rates`"),
+        ("/data/rates", "main", {}, "delta.`/data/rates`"),
+        ("sales.rates", "far", {"spark.sql.catalog.far": "JDBCTableCatalog"}, "`sales`.`rates`"),
+    ],
+)
+def test_sparks_own_catalog_is_named_for_a_path_where_the_settings_add_the_current_one(
+    given: str, current: str, settings: dict[str, str], named: str
+) -> None:
+    session = Mock(catalog=Mock(currentCatalog=lambda: current), conf=settings)
+    assert sql_in(session, TableRef.parse(given)) == named
+
+
+@pytest.mark.parametrize("is_cut_off", [False, True], ids=["new", "over a log without a commit"])
+def test_a_table_at_a_path_is_made_put_into_and_asked_in_sql_where_the_current_catalog_knows_no_paths(
+    spark: SparkSession, tmp_path: Path, is_cut_off: bool
+) -> None:
+    own, path = spark.newSession(), tmp_path / "rates"
+    for name, value in _DERBY.items():
+        own.conf.set(name, value)
+    own.sql("USE far")
+    if is_cut_off:
+        (path / "_delta_log").mkdir(parents=True)
+    table = VersionedTable.create(
+        own, str(path), "k STRING, v STRING", keys="k", history_retention="1 day", system_history=True
+    )
+    table.put(_record(own, "x"), timestamp="ts")
+    table.register_sql("far")
+    known = own.sql("SELECT v FROM far_known_as_of(TIMESTAMP '2024-01-02', TIMESTAMP '9999-01-01')")
+    assert [row["v"] for frame in (own.table("far_current"), known) for row in frame.collect()] == ["x", "x"]
 
 
 _Write = Callable[[VersionedTable], object]

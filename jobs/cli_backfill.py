@@ -27,6 +27,7 @@ from jobs.tables import columns_of_ddl
 from streams.rollback_rules import others_undone
 from streams.spark.reader_options import text_options
 from versioned.errors import ConfigurationError
+from versioned.session_settings import with_sound_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,10 +122,14 @@ def _records(
     if table is None:
         kind = source_format or "parquet"
         options, path = _options(kind, schema, header), to_read(work.resolve(), source, kind)
-        # Only Spark parses DDL, and it starts after the settings are checked.
-        return lambda spark: spark.read.load(
-            path, kind, None if schema is None else columns_of_ddl(schema), **options
-        ), kind
+
+        def read(spark: SparkSession) -> DataFrame:
+            if kind in _TEXTS:
+                with_sound_texts(spark)
+            # Only Spark parses DDL, and it starts after the settings are checked.
+            return spark.read.load(path, kind, None if schema is None else columns_of_ddl(schema), **options)
+
+        return read, kind
     of_files = {"--format": source_format, "--schema": schema, "--header": header}
     given = ", ".join(option for option, value in of_files.items() if value)
     if given:

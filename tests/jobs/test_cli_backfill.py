@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from jobs.cli_backfill import _missing_told, _records
 from jobs.cli_shared import misfits_told
 from versioned.errors import ConfigurationError, RecordError
+from versioned.session_settings import TIME_TEXTS
 
 _CONFIG = """
 application: shop
@@ -80,6 +81,17 @@ def test_files_that_cannot_be_read_as_said_are_refused_before_spark_starts(
 def test_what_is_read_is_said_before_there_is_a_session(work: Path) -> None:
     assert _records(work, "old", "json", "k STRING, v INT", header=False)[1] == "json"
     assert _records(work, "catalog:main.old", None, None, header=False)[1] == "table"
+
+
+def test_days_in_files_are_read_as_a_source_reads_them_whatever_the_session_says(
+    spark: SparkSession, work: Path
+) -> None:
+    session = spark.newSession()
+    session.conf.set(TIME_TEXTS, "LEGACY")
+    (work / "days").mkdir()
+    (work / "days" / "0.csv").write_text("2026-02-30\n", encoding="utf-8")
+    with pytest.raises(Exception, match="2026-02-30"):
+        _records(work, "days", "csv", "day DATE", header=False)[0](session).collect()
 
 
 @pytest.mark.parametrize(

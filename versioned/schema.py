@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from pyspark.errors import ParseException
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
     CharType,
     DataType,
     DoubleType,
     FloatType,
+    MapType,
     NullType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
     VarcharType,
 )
@@ -30,7 +34,43 @@ from versioned.statistics import statistics_from_start
 #: The CHECK constraint by which each version ends after it begins, and the table property that Delta keeps it under.
 INTERVAL: Final = "versioned_interval"
 _CONSTRAINT: Final = f"delta.constraints.{INTERVAL}"
+#: The type of local times, as DDL says it in every session.
+_LOCAL_TIME: Final = re.compile(r"\btimestamp_ntz\b|\btimestamp\s+without\s+time\s+zone\b", re.IGNORECASE)
 _AS_IN: Final = 'Write it as in "item STRING, price DOUBLE".'
+
+
+def from_ddl(ddl: str) -> DataType:
+    """What DDL says: columns with their types, or one type. ``TIMESTAMP`` is an instant in every session.
+
+    Needs a running session.
+
+    Raises:
+        ParseException: Spark does not understand it.
+    """
+    read = DataType.fromDDL(ddl)
+    if not any(isinstance(kind, TimestampNTZType) for kind in kinds_in(read)):
+        return read
+    # Spark parses by the settings of the session that is active in the JVM, which Python neither knows nor can set. So
+    # a second look, at the text with another type for TIMESTAMP_NTZ, tells which local times were TIMESTAMP.
+    return _with_instants(read, DataType.fromDDL(_LOCAL_TIME.sub("BOOLEAN", ddl)))
+
+
+def _with_instants(kind: DataType, unsaid: DataType) -> DataType:
+    """A type with instants for those local times that are local times in the other type too, of the same shape."""
+    if isinstance(kind, StructType) and isinstance(unsaid, StructType):
+        types = [_with_instants(*pair) for pair in zip(_types(kind), _types(unsaid), strict=True)]
+        fields = zip(kind.fields, types, strict=True)
+        return StructType([StructField(field.name, one, field.nullable, field.metadata) for field, one in fields])
+    if isinstance(kind, ArrayType) and isinstance(unsaid, ArrayType):
+        return ArrayType(_with_instants(kind.elementType, unsaid.elementType), kind.containsNull)
+    if isinstance(kind, MapType) and isinstance(unsaid, MapType):
+        key, value = _with_instants(kind.keyType, unsaid.keyType), _with_instants(kind.valueType, unsaid.valueType)
+        return MapType(key, value, kind.valueContainsNull)
+    return TimestampType() if isinstance(kind, TimestampNTZType) and kind == unsaid else kind
+
+
+def _types(struct: StructType) -> list[DataType]:
+    return [field.dataType for field in struct.fields]
 
 
 def columns_of(schema: str | StructType) -> StructType:
@@ -44,7 +84,7 @@ def columns_of(schema: str | StructType) -> StructType:
             Delta stores as unbounded text.
     """
     try:
-        columns = DataType.fromDDL(schema) if isinstance(schema, str) else schema
+        columns = from_ddl(schema) if isinstance(schema, str) else schema
     except ParseException as error:
         raise ConfigurationError(
             f'The schema "{schema}" names no columns with types: {first_line(error)} {_AS_IN}'

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import (
@@ -33,6 +33,7 @@ from versioned.clock_texts import TIME_ALONE
 from versioned.errors import SchemaError
 from versioned.given import check_kind, check_optional
 from versioned.identifiers import quote
+from versioned.schema import from_ddl
 
 _OWN: Final = ("partition", "offset", MALFORMED)
 _UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -168,7 +169,7 @@ def columns_decoded(said: KafkaFormat, key: StructType | None, value: StructType
 
 def _json(column: str, ddl: str) -> Column:
     """A JSON object as a struct, with ``_corrupt`` where some field does not fit."""
-    schema = f"{ddl}, {_CORRUPT} STRING"
+    schema = cast(StructType, from_ddl(f"{ddl}, {_CORRUPT} STRING"))
     text = F.col(column).cast("string")
     # Only objects: of an array Spark would take the first object, and of anything else nothing.
     options = {"columnNameOfCorruptRecord": _CORRUPT, **WHOLE_TEXTS, **DAYS_IN_JSON}
@@ -178,7 +179,7 @@ def _json(column: str, ddl: str) -> Column:
 def _key(frame: DataFrame, ddl: str, key_format: KeyFormat) -> Column:
     if key_format == "json":
         return _json("key", ddl)
-    fields = frame.select(F.from_json(F.lit("{}"), ddl).alias("k")).schema["k"].dataType
+    fields = frame.select(F.from_json(F.lit("{}"), cast(StructType, from_ddl(ddl))).alias("k")).schema["k"].dataType
     field = _one_field(fields, ddl)
     text = F.col("key").cast("string")
     found = key_in_type(text, StringType(), field.dataType)

@@ -16,6 +16,7 @@ from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 from versioned.given import check_mapping, close
 from versioned.identifiers import TableRef
+from versioned.schema import from_ddl
 
 #: Column of a source: the text of a record that could not be decoded; null = it could. Such a record is put aside as
 #: ``BAD_TYPE``, whatever is in its other columns. CSV, JSON and XML files get it automatically, other sources by their
@@ -223,7 +224,7 @@ def text_options(kind: str, *, has_header: bool) -> dict[str, str]:
 
 def with_misfits(
     spark: SparkSession, form: str, said: Mapping[str, str], schema: str | StructType | None
-) -> tuple[str | StructType | None, dict[str, str]]:
+) -> tuple[StructType | None, dict[str, str]]:
     """The schema and further options of a reader; for CSV, JSON and XML with the column :data:`MALFORMED`.
 
     Args:
@@ -232,9 +233,11 @@ def with_misfits(
         said: Options of the source; if they decide what happens to records that cannot be read, nothing is added.
         schema: Its columns; None if Spark knows them.
     """
-    if schema is None or not _puts_aside(form, said):
-        return schema, {}
-    columns = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
+    if schema is None:
+        return None, {}
+    columns = cast(StructType, from_ddl(schema)) if isinstance(schema, str) else schema
+    if not _puts_aside(form, said):
+        return columns, {}
     if spark.conf.get(_CORRUPT) in columns.names:
         return columns, {}  # The user's own column for it.
     return _and_malformed(columns), {"columnNameOfCorruptRecord": MALFORMED}

@@ -302,6 +302,19 @@ def test_a_table_is_made_and_put_into_the_same_whatever_the_session_takes_timest
     assert kinds == {"validFrom": "timestamp", "validTo": "timestamp"}
 
 
+def test_a_column_given_as_timestamp_is_an_instant_whatever_the_session_takes_timestamps_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with session_settings(spark, _NO_ZONES):
+        table = VersionedTable.create(
+            spark, f"{tmp_path}/t", "k INT, at TIMESTAMP", keys="k", history_retention="1 day"
+        )
+        table.add_columns("all ARRAY<TIMESTAMP>")
+        assert spark.conf.get("spark.sql.timestampType") == "TIMESTAMP_NTZ"
+    kinds = {name: kind for name, kind in table.rows().dtypes if name in ("at", "local", "all")}
+    assert kinds == {"at": "timestamp", "local": "timestamp_ntz", "all": "array<timestamp>"}
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [

@@ -21,9 +21,12 @@ from streams.topology import StreamsBuilder
 from suppress.windows import TimeWindows
 from versioned.ddl_columns import columns_if_known
 from versioned.errors import ConfigurationError, SchemaError
+from versioned.session_settings import session_settings
 from versioned.sql_types import nullable
 
-_KAFKA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+_KAFKA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP_LTZ, timestampType INT"
+)
 _AT_SENT = datetime(2026, 1, 2, tzinfo=timezone.utc)
 _SENT = "2026-01-02 00:00:00"
 _AT = "2026-01-01 12:00:00"
@@ -80,8 +83,12 @@ def _decoded(spark: SparkSession, said: KafkaFormat, records: list[tuple[str | N
     return frame.withColumns({name: F.col(name).cast("string") for name in times}).collect()
 
 
-def test_each_record_is_decoded_or_told_to_be_malformed(spark: SparkSession) -> None:
-    rows = _decoded(spark, _FORMAT, [(key, value) for key, value, _ in _CASES])
+@pytest.mark.parametrize("kind", ["TIMESTAMP_LTZ", "TIMESTAMP_NTZ"])
+def test_each_record_is_decoded_or_told_to_be_malformed_whatever_the_session_takes_timestamp_for(
+    spark: SparkSession, kind: str
+) -> None:
+    with session_settings(spark, {"spark.sql.timestampType": kind}):
+        rows = _decoded(spark, _FORMAT, [(key, value) for key, value, _ in _CASES])
     columns = {"item", "lot", "price", "n", "ts", "at", "day", "gone", "partition", "offset", MALFORMED}
     assert rows[0].asDict().keys() == columns
     for (key, value, wanted), row in zip(_CASES, rows, strict=True):

@@ -114,11 +114,13 @@ def test_only_a_whole_day_and_nothing_behind_it_is_a_date_whatever_the_session_s
     assert {row["k"]: row[MALFORMED] is None for row in read.collect()} == _DAYS
 
 
-@pytest.mark.parametrize("rules", ["LEGACY", "EXCEPTION"])
-def test_a_stream_reads_instants_as_they_are_written_whatever_the_sessions_rules_for_texts(
-    spark: SparkSession, sources: dict[str, SparkSource], rules: str
+@pytest.mark.parametrize(
+    "said", [{TIME_TEXTS: "LEGACY"}, {TIME_TEXTS: "EXCEPTION"}, {"spark.sql.timestampType": "TIMESTAMP_NTZ"}]
+)
+def test_a_stream_reads_instants_as_they_are_written_whatever_the_session_says(
+    spark: SparkSession, sources: dict[str, SparkSource], said: dict[str, str]
 ) -> None:
-    session = _session(spark, {TIME_TEXTS: rules})
+    session = _session(spark, said)
     united = unite(session, sources).writeStream.format("memory").queryName("instants").outputMode("append")
     united.trigger(availableNow=True).start().awaitTermination()
     for form in _FILES:

@@ -22,6 +22,7 @@ from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
 from streams.spark.typed_input import cast_row_by_row, has_no_text, has_time_beyond, row_size, shortened
 from versioned import spark_functions as F
+from versioned.session_settings import session_settings
 
 _LONG = "repeat('x', 40)"
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -192,6 +193,15 @@ def test_a_record_keeps_its_own_reason_beside_unreadable_ones_of_its_sequence(sp
 
 _INSTANTS = ("timestamp_micros(253402300800000000)", "timestamp_micros(-62135596800000001)")
 _DAYS = ("date_from_unix_date(2932897)", "date_from_unix_date(-719163)")
+
+
+def test_a_contract_takes_timestamp_for_an_instant_whatever_the_session_does(spark: SparkSession) -> None:
+    with session_settings(spark, {"spark.sql.timestampType": "TIMESTAMP_NTZ"}):
+        declared = InputContract(types="ts TIMESTAMP, deep STRUCT<at: TIMESTAMP>").declared()
+    assert declared is not None
+    assert declared.simpleString() == "struct<ts:timestamp,deep:struct<at:timestamp>>"
+
+
 _LOCAL = ("TIMESTAMP_NTZ '+10000-01-01 00:00:00'", "TIMESTAMP_NTZ '0000-12-31 23:59:59'")
 #: The last and the first that Python knows.
 _KNOWN = (

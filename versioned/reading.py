@@ -51,7 +51,7 @@ def sql_in(session: Any, target: TableRef) -> str:
     """How SQL text names a table in this session.
 
     A query, a MERGE and a CREATE look up even a path in the current catalog. One that the session's settings add may
-    know no tables by path; then Spark's own catalog is named. Services whose catalogs know them need no such setting.
+    know no tables by path; then Spark's own catalog is named. A catalog that no setting adds is the service's own.
     """
     if target.path is None:
         return target.sql

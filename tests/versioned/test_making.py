@@ -306,9 +306,8 @@ def test_a_column_given_as_timestamp_is_an_instant_whatever_the_session_takes_ti
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with session_settings(spark, _NO_ZONES):
-        table = VersionedTable.create(
-            spark, f"{tmp_path}/t", "k INT, at TIMESTAMP", keys="k", history_retention="1 day"
-        )
+        columns = "k INT, at TIMESTAMP, local TIMESTAMP_NTZ"
+        table = VersionedTable.create(spark, f"{tmp_path}/t", columns, keys="k", history_retention="1 day")
         table.add_columns("all ARRAY<TIMESTAMP>")
         assert spark.conf.get("spark.sql.timestampType") == "TIMESTAMP_NTZ"
     kinds = {name: kind for name, kind in table.rows().dtypes if name in ("at", "local", "all")}

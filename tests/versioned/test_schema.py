@@ -15,7 +15,7 @@ _TEXTS: dict[str, DataType] = {
     "TIMESTAMP": _INSTANT,
     "at timestamp, `by` TIMESTAMP_LTZ": StructType().add("at", _INSTANT).add("by", _INSTANT),
     "at TIMESTAMP, local timestamp_ntz": StructType().add("at", _INSTANT).add("local", _LOCAL),
-    "local TIMESTAMP_NTZ": StructType().add("local", _LOCAL),
+    "local TIMESTAMP WITHOUT TIME ZONE": StructType().add("local", _LOCAL),
     "timestamp_ntz TIMESTAMP": StructType().add("timestamp_ntz", _INSTANT),
     "x STRUCT<a: ARRAY<TIMESTAMP>, b: MAP<STRING, TIMESTAMP_NTZ>>": StructType().add("x", _NESTED),
     "at TIMESTAMP NOT NULL COMMENT 'c'": StructType().add("at", _INSTANT, nullable=False, metadata={"comment": "c"}),

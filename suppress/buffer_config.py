@@ -69,7 +69,7 @@ class StrictBufferConfig(_Bounds):
 
 @dataclass(frozen=True)
 class EagerBufferConfig(_Bounds):
-    """A buffer whose size bound always holds: how many updates it saves is not guaranteed (R40)."""
+    """A buffer whose size bound always holds; how many updates it saves is not guaranteed (R40)."""
 
 
 class BufferConfig:

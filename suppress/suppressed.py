@@ -36,7 +36,7 @@ class Suppressed:
 
     def with_name(self: _S, name: str) -> _S:
         """Name the node and its state, so that they stay the same when other nodes are added or removed (R57, R58)."""
-        # Each of the three kinds has a name; this class, where the factories live, is never one of its own.
+        # Each of the three kinds has the field; this class itself has no instances.
         return replace(self, **{"name": name})
 
     @staticmethod

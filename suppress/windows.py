@@ -34,7 +34,7 @@ class _Graceful:
 
     def grace(self: _W, grace: Duration) -> _W:
         """The same windows with this grace (R6, R7, R8). Unlimited windows never close, whatever the grace."""
-        # Each of the five kinds has one; this class is never one of its own.
+        # Each of the five kinds has the field; this class itself has no instances.
         return replace(self, **{"grace_us": duration_us(grace)})
 
 

@@ -34,13 +34,21 @@ def told_by_tables(found: RecoverySurvey, holding: Collection[str]) -> LedgerSta
 
 
 def _batches(found: RecoverySurvey) -> dict[BatchOf, Written]:
-    """By batch that wrote the newest rows of a table: the table's newest write, if its commit carries reports."""
+    """By batch that wrote the newest rows of a table: the table's newest write, if its commit carries reports.
+
+    Of several runs of a batch, that which reports most nodes, as in :meth:`RecoverySurvey.landed`.
+    """
     told: dict[BatchOf, Written] = {}
     for said in found.tables.values():
         writer = None if said.written is None else writer_of(said.written)
-        if said.written is not None and writer is not None and REPORT in said.written.details:
-            told[writer[1]] = said.written
+        if said.written is None or writer is None or REPORT not in said.written.details:
+            continue
+        told[writer[1]] = max(told.get(writer[1], said.written), said.written, key=_nodes_told)
     return told
+
+
+def _nodes_told(written: Written) -> int:
+    return len(written.details[REPORT])
 
 
 def _maxima_after(state: LedgerState, written: Written) -> dict[str, Times]:

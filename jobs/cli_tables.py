@@ -15,6 +15,7 @@ from versioned.adding import widened
 from versioned.durations import Resolution
 from versioned.identifiers import TableRef
 from versioned.making import check_new
+from versioned.schema import values_of
 from versioned.spec import TimeScope, VersionedTableSpec
 from versioned.table import VersionedTable
 
@@ -66,8 +67,7 @@ def create(
     }
     columns = columns_of_ddl(schema)
     if dry_run:
-        values = [name for name in columns.names if name not in options["keys"]]
-        spec = VersionedTableSpec.of(values=values, **options)
+        spec = VersionedTableSpec.of(values=values_of(columns.names, options["keys"]), **options)
         check_new(spark, TableRef.parse(place_of(target)), columns, spec)
         _tell({"table": target, **promise(spec), "created": False}, json)
         return

@@ -81,6 +81,8 @@ def test_a_schema_that_is_no_ddl_is_wrong_usage(spark: SparkSession, schema: str
         ("item STRING, v INT", "itm", 'Key column "itm" is not in the schema'),
         ("item MAP<STRING, INT>, v INT", "item", 'Key column "item" has type map'),
         ("item STRING, v VARCHAR(3)", "item", "bounded length"),
+        ("item STRING, item STRING, v INT", "item", 'Column "item" is named twice'),
+        ("Item STRING, v INT", "item", 'keys has "item", which the schema calls "Item"'),
     ],
 )
 def test_a_dry_run_of_create_refuses_what_create_refuses(

@@ -28,7 +28,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 @dataclass(frozen=True)
 class Input:
-    """One record. Key and value are of the fields ``k`` and ``v``; a value of None is a tombstone.
+    """One record. Key and value are of the fields ``k`` and ``v``; a value of None is a tombstone, ``ms`` None no time.
 
     Its sequence on Spark is its number among the records, unless one is told; ``us`` is how far behind ``ms`` it is.
     """
@@ -36,15 +36,15 @@ class Input:
     topic: str
     k: str | None
     v: str | int | float | Decimal | None
-    ms: int
+    ms: int | None
     partition: int = 0
     sequence: int | None = None
     us: int = 0
 
     @property
-    def ts_us(self) -> int:
-        """Its instant."""
-        return self.ms * 1000 + self.us
+    def ts_us(self) -> int | None:
+        """Its instant; None if it has no time."""
+        return None if self.ms is None else self.ms * 1000 + self.us
 
 
 def on_driver(topology: Topology, records: Sequence[Input]) -> dict[str, Told]:

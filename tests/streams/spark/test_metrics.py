@@ -66,7 +66,7 @@ def _records() -> list[Input]:
         records[place] = replace(records[place], k=None)
     for place in range(0, len(records), 3):
         records[place] = replace(records[place], partition=int(records[place].topic == "c"))
-    records[50] = replace(records[50], ms=None)  # type: ignore[arg-type]
+    records[50] = replace(records[50], ms=None)
     return records
 
 
@@ -200,9 +200,8 @@ def driver() -> TopologyTestDriver:
 def _driven(topology: Topology, records: Sequence[Input]) -> TopologyTestDriver:
     driver = TopologyTestDriver(topology)
     for number, record in enumerate(records):
-        ts_us = None if record.ms is None else record.ms * 1000
         value = None if record.v is None else {"v": record.v}
-        driver.pipe_input(record.topic, record.k, value, ts_us, partition=record.partition, offset=number)
+        driver.pipe_input(record.topic, record.k, value, record.ts_us, partition=record.partition, offset=number)
     return driver
 
 

@@ -9,7 +9,7 @@ from streams.recovery_rules import BatchOf
 from streams.spark.flow import NodeReport, times_after
 from streams.spark.ledger import LedgerState, Times
 from streams.spark.operator import REPORT
-from streams.spark.recovery import RecoverySurvey, writer_of
+from streams.spark.recovery import RecoverySurvey, nodes_reported, writer_of
 from versioned.stream_times import newest_times
 from versioned.written import Written
 
@@ -43,12 +43,8 @@ def _batches(found: RecoverySurvey) -> dict[BatchOf, Written]:
         writer = None if said.written is None else writer_of(said.written)
         if said.written is None or writer is None or REPORT not in said.written.details:
             continue
-        told[writer[1]] = max(told.get(writer[1], said.written), said.written, key=_nodes_told)
+        told[writer[1]] = max(told.get(writer[1], said.written), said.written, key=nodes_reported)
     return told
-
-
-def _nodes_told(written: Written) -> int:
-    return len(written.details[REPORT])
 
 
 def _maxima_after(state: LedgerState, written: Written) -> dict[str, Times]:

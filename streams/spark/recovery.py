@@ -98,8 +98,8 @@ class RecoverySurvey:
         If several runs of the batch died, those of the run that reports most nodes: the plan may have grown between
         them, and the last run knows the most.
         """
-        told = [said.details for _, said in self._written_in(epoch, batch_id) if REPORT in said.details]
-        return max(told, key=lambda details: len(details[REPORT]), default=None)
+        told = [said for _, said in self._written_in(epoch, batch_id) if REPORT in said.details]
+        return max(told, key=nodes_reported).details if told else None
 
     def unfinished(self) -> Mapping[str, Any]:
         """The commit details of the batch after the ledger's newest one; empty if no table has such a commit."""
@@ -444,6 +444,11 @@ def telling(said: Written | None) -> Mapping[str, Any]:
     # Without the holder of a former takeover, which is over.
     details, writer = {name: told for name, told in said.details.items() if name != HELD_BY}, writer_of(said)
     return details if writer is None else {**details, WRITER: [writer[0], *writer[1]]}
+
+
+def nodes_reported(said: Written) -> int:
+    """How many nodes a commit reports. If several runs of a batch died, the one that reports most knows the most."""
+    return len(said.details[REPORT])
 
 
 def writer_of(said: Written) -> tuple[str, BatchOf] | None:

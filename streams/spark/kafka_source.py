@@ -111,7 +111,7 @@ def decoded(frame: DataFrame, said: KafkaFormat) -> DataFrame:
         SchemaError: a field has the name of one of the source's own columns; a key of plain text does not have exactly
             one field; the event time is neither a timestamp nor a whole number with its unit.
     """
-    key = F.lit(None) if said.key is None else _key(frame, said.key, said.key_format)
+    key = F.lit(None) if said.key is None else _key(said.key, said.key_format)
     read = frame.withColumns({_VALUE: _json("value", said.value), _KEY: key})
     key_fields, value_fields = _fields(read, _KEY), _fields(read, _VALUE)
     keys = [field.name for field in key_fields]
@@ -176,11 +176,10 @@ def _json(column: str, ddl: str) -> Column:
     return F.from_json(F.when(text.rlike(_OBJECT), text), schema, options)
 
 
-def _key(frame: DataFrame, ddl: str, key_format: KeyFormat) -> Column:
+def _key(ddl: str, key_format: KeyFormat) -> Column:
     if key_format == "json":
         return _json("key", ddl)
-    fields = frame.select(F.from_json(F.lit("{}"), cast(StructType, from_ddl(ddl))).alias("k")).schema["k"].dataType
-    field = _one_field(fields, ddl)
+    field = _one_field(from_ddl(ddl), ddl)
     text = F.col("key").cast("string")
     found = key_in_type(text, StringType(), field.dataType)
     corrupt = F.when(found.isNull(), text).alias(_CORRUPT)

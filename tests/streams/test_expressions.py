@@ -514,26 +514,6 @@ def test_adding_texts_is_an_error_that_names_concat() -> None:
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda: cast(lit(1), "decimal"),
-        lambda: substring(lit("a"), 0, 1),
-        lambda: substring(lit("a"), 1, -1),
-        lambda: substring(lit("a"), "1", 3),  # type: ignore[arg-type]
-        lambda: substring(lit("a"), 1, None),  # type: ignore[arg-type]
-        lambda: least(lit(1)),
-        lambda: greatest(),
-        lambda: is_in(lit(1)),
-        lambda: coalesce(),
-        lambda: concat(),
-    ],
-)
-def test_arguments_that_never_work_are_refused_when_the_plan_is_built(make: Callable[[], Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        make()
-
-
-@pytest.mark.parametrize(
     ("function", "row", "wanted"),
     [
         (lambda v: v.a, Row(a=1), Row(a=1)),

@@ -1,13 +1,15 @@
 """P5: looking versions up as of event time, against Spark's range join, Polars, DuckDB and Kafka's test driver.
 
 All but Kafka read the same Parquet files (ours: its own table, with the same versions) and write what they find as
-Parquet. Kafka's test driver is given fewer records, since it takes one at a time; the ratio is per record.
+Parquet. Kafka's test driver is given fewer records, since it takes one at a time; the ratio is per record. Left
+lookups keep records that find nothing; inner ones leave them out, on all sides, and our records and those of Spark's
+range join are broadcast, as the guide on lookups advises.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import polars as pl
@@ -20,22 +22,28 @@ from benchmarks.setting import Setting
 from streams.nodes import Materialized
 from streams.spark import SparkSource, StreamingApplication
 from streams.topology import StreamsBuilder
+from versioned.lookup_frames import How
 
 KEYS, VERSIONS, ASKED, PIPED = 1_000_000, 5, 1_000_000, 200_000
-_OURS, _RANGE, _POLARS, _DUCKDB = "lookup", "Spark range join", "Polars join_asof", "DuckDB ASOF JOIN"
-_KAFKA, _APPLICATION = "Kafka's test driver", "application"
+_OURS: Final[dict[How, str]] = {"left": "lookup", "inner": "inner lookup"}
+_KAFKA: Final[dict[How, str]] = {"left": "Kafka's test driver", "inner": "Kafka's test driver, inner"}
+_RANGE, _POLARS, _DUCKDB, _APPLICATION = "Spark range join", "Polars join_asof", "DuckDB ASOF JOIN", "application"
 _SCHEMA = "key BIGINT, ts TIMESTAMP, a DOUBLE, name STRING, seq BIGINT"
 
 
 def compare(setting: Setting) -> list[Figure]:
-    """P5 on files, with instants over the whole history."""
+    """P5 on files, with instants over the whole history: left lookups, then inner ones."""
+    return [*_compared(setting, "left"), *_compared(setting, "inner")]
+
+
+def _compared(setting: Setting, how: How) -> list[Figure]:
     keys, size = setting.size(KEYS), setting.size(ASKED)
     questions = data.asked(keys, size, 1, VERSIONS)
-    lookup, notes = _on_files(setting, keys, questions, "P5")
+    lookup, notes = _on_files(setting, keys, questions, how)
     what = f"{size:,} records, {keys:,} keys x {VERSIONS} versions"
     aims = {_RANGE: 1.0, _POLARS: 1 / 1.5, _DUCKDB: 1 / 1.5}
     return [
-        Figure("P5", what, _OURS, peer, lookup, size, round(aim, 3), notes=notes) for peer, aim in aims.items()
+        Figure("P5", what, _OURS[how], peer, lookup, size, round(aim, 3), notes=notes) for peer, aim in aims.items()
     ]  # fmt: skip
 
 
@@ -54,24 +62,35 @@ def against_kafka(setting: Setting) -> list[Figure]:
         file = setting.longs(some, "P5-piped")
         application = _Application(setting, keys, path)
         out = setting.folder("P5-out")
+        asked = frame.select("key", "ts", "seq")
         peer.answer()
         contestants = [
-            Contestant(_OURS, lambda n: _write(table.lookup(frame.select("key", "ts", "seq"), "ts"), out / "ours")),
+            Contestant(_OURS["left"], lambda n: _write(table.lookup(asked, "ts"), out / "left")),
+            Contestant(
+                _OURS["inner"], lambda n: _write(table.lookup(F.broadcast(asked), "ts", "inner"), out / "inner")
+            ),
             Contestant(_APPLICATION, application.run),
-            Contestant(_KAFKA, lambda n: peer.ask("run", file).seconds),
+            Contestant(_KAFKA["left"], lambda n: peer.ask("run", file).seconds),
+            Contestant(_KAFKA["inner"], lambda n: peer.ask("inner", file).seconds),
         ]
         timings = alternate(contestants, setting.runs)
-        found = setting.spark.read.parquet(str(out / "ours")).where((F.col("seq") < piped) & F.col("a").isNotNull())
-        ours = found.agg(F.count("*"), F.sum(F.round(F.col("a") * 4).cast("long"))).collect()[0]
-        theirs = peer.ask("run", file)
-        notes = {"same answers": (ours[0], ours[1] or 0) == (theirs.count, theirs.sum_n), **application.notes()}
+        told = {_of_first(setting, out / how, piped) for how in ("left", "inner")}
+        theirs = {(answer.count, answer.sum_n) for answer in (peer.ask("run", file), peer.ask("inner", file))}
+        notes = {"same answers": told == theirs and len(told) == 1, **application.notes()}
     finally:
         peer.close()
     what = f"{size:,} records (Kafka: {piped:,}), {keys:,} keys x {VERSIONS} versions"
     return [
-        Figure("P5", what, ours, _KAFKA, timings, size, 8.0, peer_records=piped, notes=notes)
-        for ours in (_OURS, _APPLICATION)
+        Figure("P5", what, ours, theirs, timings, size, 8.0, peer_records=piped, notes=notes)
+        for ours, theirs in (*((_OURS[how], _KAFKA[how]) for how in _OURS), (_APPLICATION, _KAFKA["left"]))
     ]
+
+
+def _of_first(setting: Setting, path: Path, size: int) -> tuple[int, int]:
+    """How many of the first ``size`` records found a version, and the sum of the numbers in what they found."""
+    found = setting.spark.read.parquet(str(path)).where((F.col("seq") < size) & F.col("a").isNotNull())
+    row = found.agg(F.count("*"), F.sum(F.round(F.col("a") * 4).cast("long"))).collect()[0]
+    return row[0], row[1] or 0
 
 
 class _Application:
@@ -110,35 +129,38 @@ class _Application:
         return {"application found": out.where(F.col("_batch_id") == 0).where("a is not null").count()}
 
 
-def _on_files(setting: Setting, keys: int, questions: data.Records, name: str) -> tuple[Any, dict[str, Any]]:
+def _on_files(setting: Setting, keys: int, questions: data.Records, how: How) -> tuple[Any, dict[str, Any]]:
+    name, own = f"P5-{how}", _OURS[how]
     table = setting.versioned_table(f"{name}-ours", keys, VERSIONS)
     versions = setting.version_files(keys, VERSIONS)
     stored = setting.versions(keys, VERSIONS)
     path, frame = setting.records(questions, f"{name}-questions")
     asked = frame.select("key", "ts", "seq")
+    if how == "inner":
+        asked = F.broadcast(asked)
     out = setting.folder(f"{name}-out")
 
     def ours(_: int) -> None:
-        found = table.lookup(asked, "ts")
-        _write(found.select("key", "ts", "seq", *_renamed("validFrom", "a", "name")), out / _OURS)
+        found = table.lookup(asked, "ts", how)
+        _write(found.select("key", "ts", "seq", *_renamed("validFrom", "a", "name")), out / own)
 
     def range_join(_: int) -> None:
         valid = "s.ts >= t.validFrom AND (t.validTo IS NULL OR s.ts < t.validTo)"
-        joined = asked.alias("s").join(stored.alias("t"), F.expr(f"s.key = t.key AND {valid}"), "left")
+        joined = asked.alias("s").join(stored.alias("t"), F.expr(f"s.key = t.key AND {valid}"), how)
         _write(joined.select("s.key", "s.ts", "s.seq", *_renamed("t.validFrom", "t.a", "t.name")), out / _RANGE)
 
     contestants = [
-        Contestant(_OURS, ours),
+        Contestant(own, ours),
         Contestant(_RANGE, range_join),
-        Contestant(_POLARS, lambda _: polars_asof(path, versions, out / f"{_POLARS}.parquet")),
-        Contestant(_DUCKDB, lambda _: duckdb_asof(path, versions, out / f"{_DUCKDB}.parquet")),
+        Contestant(_POLARS, lambda _: polars_asof(path, versions, out / f"{_POLARS}.parquet", how)),
+        Contestant(_DUCKDB, lambda _: duckdb_asof(path, versions, out / f"{_DUCKDB}.parquet", how)),
     ]
     timings = alternate(contestants, setting.runs)
     told = {each.name: summed(setting, _found(out, each.name)) for each in contestants}
-    return timings, {"same answers": len(set(told.values())) == 1, "found": told[_OURS][0]}
+    return timings, {"same answers": len(set(told.values())) == 1, "found": told[own][0]}
 
 
-def polars_asof(questions: Path, versions: Path, out: Path) -> None:
+def polars_asof(questions: Path, versions: Path, out: Path, how: How) -> None:
     """Polars: both sides sorted by time, then the as-of join by key."""
     asked = pl.scan_parquet(questions).select("key", "ts", "seq").sort("ts")
     stored = pl.scan_parquet(versions / "*.parquet").select("key", "validFrom", "a", "name").sort("validFrom")
@@ -150,15 +172,17 @@ def polars_asof(questions: Path, versions: Path, out: Path) -> None:
         check_sortedness=False,
     )
     told = joined.select("key", "ts", "seq", "found_from", found_a="a", found_name="name")
+    if how == "inner":
+        told = told.filter(pl.col("found_from").is_not_null())
     told.collect().write_parquet(out)
 
 
-def duckdb_asof(questions: Path, versions: Path, out: Path) -> None:
+def duckdb_asof(questions: Path, versions: Path, out: Path, how: How) -> None:
     """DuckDB's ASOF JOIN."""
     with duckdb.connect() as connection:
         connection.execute(
             "COPY (SELECT s.key, s.ts, s.seq, t.validFrom AS found_from, t.a AS found_a, t.name AS found_name "
-            f"FROM read_parquet('{questions}') s ASOF LEFT JOIN read_parquet('{versions}/*.parquet') t "
+            f"FROM read_parquet('{questions}') s ASOF {how} JOIN read_parquet('{versions}/*.parquet') t "
             f"ON s.key = t.key AND s.ts >= t.validFrom) TO '{out}' (FORMAT parquet)"
         )
 
@@ -172,7 +196,7 @@ def summed(setting: Setting, path: str) -> tuple[int, int, int, int]:
 
 
 def _found(out: Path, name: str) -> str:
-    return str(out / (name if name in (_OURS, _RANGE) else f"{name}.parquet"))
+    return str(out / (name if name not in (_POLARS, _DUCKDB) else f"{name}.parquet"))
 
 
 def _renamed(start: str, a: str, name: str) -> list[Any]:

@@ -30,7 +30,8 @@ import org.apache.kafka.streams.state.VersionedRecord;
  * Kafka Streams as a peer: reads commands from standard input, answers each with one line.
  *
  * Commands: {@code load FILE} (put into the table's store, untimed), {@code run FILE} (timed), {@code ask FILE}
- * (look up as of each record's time). A file has big-endian longs: key, time in ms, n. The answer of each is
+ * (look up as of each record's time). A join also knows {@code inner FILE}, for which records that find nothing are
+ * not told. A file has big-endian longs: key, time in ms, n. The answer of each is
  * {@code seconds count sum(times) sum(n)}: of run, what came out; of ask, the versions found.
  */
 public final class KafkaPeer {
@@ -41,6 +42,10 @@ public final class KafkaPeer {
         void load(Data data);
 
         long[] run(Data data);
+
+        default long[] inner(Data data) {
+            throw new UnsupportedOperationException();
+        }
 
         default void clear() { }
 
@@ -69,6 +74,7 @@ public final class KafkaPeer {
             switch (words[0]) {
                 case "load" -> work.load(data);
                 case "run" -> told = work.run(data);
+                case "inner" -> told = work.inner(data);
                 case "ask" -> told = ask(work.store(), data);
                 default -> throw new IllegalArgumentException(line);
             }
@@ -116,7 +122,8 @@ public final class KafkaPeer {
     /** A stream joined to a versioned table, through the test driver. */
     private static final class Join implements Work {
         private final TopologyTestDriver driver;
-        private final TestInputTopic<Long, byte[]> stream;
+        private final TestInputTopic<Long, byte[]> left;
+        private final TestInputTopic<Long, byte[]> inner;
         private final TestOutputTopic<Long, byte[]> out;
 
         Join(Path state) {
@@ -125,11 +132,15 @@ public final class KafkaPeer {
                 Materialized.<Long, byte[]>as(
                         Stores.persistentVersionedKeyValueStore("store", Duration.ofDays(3650)))
                     .withKeySerde(KEYS).withValueSerde(VALUES).withLoggingDisabled());
-            builder.stream("stream", Consumed.with(KEYS, VALUES))
+            builder.stream("left", Consumed.with(KEYS, VALUES))
                 .leftJoin(table, KafkaPeer::both, Joined.with(KEYS, VALUES, VALUES))
                 .to("out", Produced.with(KEYS, VALUES));
+            builder.stream("inner", Consumed.with(KEYS, VALUES))
+                .join(table, KafkaPeer::both, Joined.with(KEYS, VALUES, VALUES))
+                .to("out", Produced.with(KEYS, VALUES));
             driver = driver(builder, state);
-            stream = driver.createInputTopic("stream", KEYS.serializer(), VALUES.serializer());
+            left = driver.createInputTopic("left", KEYS.serializer(), VALUES.serializer());
+            inner = driver.createInputTopic("inner", KEYS.serializer(), VALUES.serializer());
             out = driver.createOutputTopic("out", KEYS.deserializer(), VALUES.deserializer());
         }
 
@@ -148,10 +159,19 @@ public final class KafkaPeer {
 
         @Override
         public long[] run(Data data) {
+            return pipe(left, data);
+        }
+
+        @Override
+        public long[] inner(Data data) {
+            return pipe(inner, data);
+        }
+
+        private long[] pipe(TestInputTopic<Long, byte[]> stream, Data data) {
             long[] told = new long[3];
             for (int i = 0; i < data.key.length; i++) {
                 stream.pipeInput(data.key[i], data.value[i], data.ts[i]);
-                byte[] value = out.readValue();
+                byte[] value = out.isEmpty() ? new byte[0] : out.readValue();
                 if (value.length > 20) {
                     told[0]++;
                     told[2] += n(value, 20);

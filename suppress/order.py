@@ -47,9 +47,7 @@ def canonical_order(value: Any) -> bytes:
 
 
 def _present(value: Any) -> bytes:
-    if isinstance(value, bool):
-        return b"\x01" if value else b"\x00"
-    if isinstance(value, int):
+    if isinstance(value, int):  # A bool, too.
         return _integer(value)
     if isinstance(value, float):
         return _float(value)

@@ -181,8 +181,6 @@ def merge_session(
         if session.start_us - windows.gap_us <= ts_us <= session.end_us + windows.gap_us
         and not is_closed(windows, session, stream_time_us, unit_us)
     ]
-    if not near:
-        return SessionMerge(Window(ts_us, ts_us), ())
     near.sort(key=lambda session: (session.end_us, session.start_us))
     start_us = min([ts_us, *(session.start_us for session in near)])
     end_us = max([ts_us, *(session.end_us for session in near)])
@@ -233,9 +231,7 @@ def slide_reach_us(windows: SlidingWindows, ts_us: int, unit_us: int) -> tuple[i
         (5, 26)
     """
     lowest_us = ts_us - 2 * windows.difference_us
-    if ts_us >= 0:
-        return max(0, lowest_us), ts_us + unit_us
-    return lowest_us, min(ts_us + unit_us, -unit_us)
+    return lowest_us if ts_us < 0 else max(0, lowest_us), ts_us + unit_us
 
 
 def _reachable(windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, unit_us: int) -> dict[Window, int]:
@@ -283,7 +279,8 @@ def _right_of_previous(
 
 def _right_of_record(windows: SlidingWindows, known: dict[Window, int], ts_us: int, unit_us: int) -> list[SlidingStep]:
     right = _right_window(windows, ts_us, unit_us)
-    nearest = max((w for w in known if w.start_us <= ts_us < w.end_us), default=None)
+    # The right window is the last one in reach, so without it the nearest one starts no later than the record.
+    nearest = max(known, default=None)
     if right in known or nearest is None or known[nearest] <= ts_us:
         return []
     return [SlidingStep(right, nearest, adds=False)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
 from suppress.buffer_rules import BufferRule, WhenFull
 from suppress.order import canonical_order
-from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from suppress.suppressed import AnySuppressed, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.window_rules import Window, close_wait_us, open_for_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned.durations import in_words
@@ -20,7 +20,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 def buffer_rule(
     node: str,
-    suppressed: Suppressed,
+    suppressed: AnySuppressed,
     windows: Windows | None = None,
     unit_us: int = 1,
     default_retention_us: int | None = None,
@@ -41,21 +41,18 @@ def buffer_rule(
     """
     if isinstance(suppressed, UntilWindowCloses):
         return _final_rule(node, suppressed, windows, unit_us, default_retention_us)
+    retention_us = _first_given(suppressed.retention_us, default_retention_us)
     if isinstance(suppressed, UntilWallClockTimeLimit):
-        retention_us = _first_given(suppressed.retention_us, default_retention_us)
         return BufferRule(node, suppressed.wait_us, "wall", retention_us=retention_us, **_bounds(suppressed.buffer))
-    if isinstance(suppressed, UntilTimeLimit):
-        return BufferRule(
-            node,
-            suppressed.wait_us,
-            suppressed.clock,
-            suppressed.timer,
-            suppressed.max_age_us,
-            retention_us=_first_given(suppressed.retention_us, default_retention_us),
-            **_bounds(suppressed.buffer),
-        )
-    kind = type(suppressed).__name__
-    raise ConfigurationError(f"{node}: {kind} says nothing to wait for. Build it with Suppressed.until_...")
+    return BufferRule(
+        node,
+        suppressed.wait_us,
+        suppressed.clock,
+        suppressed.timer,
+        suppressed.max_age_us,
+        retention_us=retention_us,
+        **_bounds(suppressed.buffer),
+    )
 
 
 def _final_rule(
@@ -82,7 +79,7 @@ def _final_rule(
     )  # fmt: skip
 
 
-def warn_of_idle(node: str, suppressed: Suppressed, rule: BufferRule, windows: Windows | None) -> None:
+def warn_of_idle(node: str, suppressed: AnySuppressed, rule: BufferRule, windows: Windows | None) -> None:
     """Warn of a retention that closes windows while they still take records, and of ``close_idle`` without a retention.
 
     Args:
@@ -118,19 +115,14 @@ def _first_given(own_us: int | None, default_us: int | None) -> int | None:
     return default_us if own_us is None else own_us
 
 
-def tie_order(windows: Windows | None) -> Callable[[Sequence[Any], Window | None], bytes]:
-    """The order of rows with equal buffer time: by key, then window start; for sessions by key, then end, then start.
+def tie_order(key: Iterable[Any], window: Window | None) -> bytes:
+    """The order of rows with equal buffer time: by key, then window end, then start.
 
-    Returns:
-        A function of the key's fields (without the window) and the window.
+    All windows of a table are equally long, except sessions, so they end in the order in which they start.
+
+    Args:
+        key: The fields of the key, without the window.
+        window: The window, or None.
     """
-    by_end = isinstance(windows, SessionWindows)
-
-    def order(key: Sequence[Any], window: Window | None) -> bytes:
-        fields = b"".join(canonical_order(part) for part in key)
-        if window is None:
-            return fields
-        ends = (window.end_us, window.start_us) if by_end else (window.start_us,)
-        return fields + b"".join(canonical_order(end) for end in ends)
-
-    return order
+    ends = () if window is None else (window.end_us, window.start_us)
+    return b"".join(map(canonical_order, (*key, *ends)))

@@ -32,7 +32,6 @@ class SuppressProcessor(Processor):
         windows = None if self._source is None else self._source.windows
         self.rule = rule_of(node, context.suppressed_retention_us)
         warn_of_idle(node.name, node.suppressed, self.rule, windows)
-        self._order = tie_order(windows)
         size_of = size_function(node.suppressed.size_of)
         self._buffers = ScopedBuffers(lambda _: SuppressBuffer(self.rule, size_of), windows)
         self._emitted: dict[Row, tuple[Row, int]] = {}
@@ -96,8 +95,7 @@ class SuppressProcessor(Processor):
         plain = key
         if self._source is not None and WINDOW_START in key:
             plain, window = split_windowed_key(key)
-        order = self._order(list(plain.values()), window)
-        return Update(key, order, change.new, change.old, change.ts_us, window)
+        return Update(key, tie_order(plain.values(), window), change.new, change.old, change.ts_us, window)
 
     def _emit_of_each(self, leaving: Callable[[SuppressBuffer], Iterable[Emission]]) -> Iterator[Change]:
         """Emit what leaves the buffer of each partition, as changes of that partition."""

@@ -118,12 +118,12 @@ class SuppressFold:
 
     def _update(self, event: PlainRow) -> Update:
         key, plain, window = self._split(event[KEY])
-        order = tie_order(self.windows)(plain, window)
+        order = tie_order(plain, window)
         return Update(key, order, _row(event[VALUE]), _row(event[OLD]), event[US], window)
 
     def _buffered(self, state: PlainRow) -> BufferedRow:
         key, plain, window = self._split(state[KEY])
-        order = tie_order(self.windows)(plain, window)
+        order = tie_order(plain, window)
         value, old, prior = (_row(state[name]) for name in (VALUE, OLD, PRIOR))
         instants = (state[name] for name in (US, BUFFER_US, FIRST_US, ARRIVED_US))
         return BufferedRow(key, order, value, old, prior, *instants)

@@ -9,7 +9,7 @@ import pytest
 from suppress.buffer_config import BufferConfig
 from suppress.buffer_rules import BufferRule
 from suppress.suppress_rules import buffer_rule, tie_order, warn_of_idle
-from suppress.suppressed import Suppressed
+from suppress.suppressed import AnySuppressed, Suppressed
 from suppress.window_rules import Window
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from versioned.errors import ConfigurationError
@@ -72,6 +72,7 @@ def test_a_tombstone_leaves_at_an_inclusive_end_and_not_after_it(windows: Window
     [
         ("13 us", TimeWindows(10, 10, 3), None),
         ("12 us", TimeWindows(10, 10, 3), "the retention of 12 microseconds"),
+        ("12 us", SlidingWindows(10, 3), "the retention of 12 microseconds"),
         ("6 us", SessionWindows(5, 2), "the retention of 6 microseconds"),
         (None, TimeWindows(10, 10, 3), "closes no window"),
     ],
@@ -85,13 +86,14 @@ def test_a_retention_that_ends_while_a_window_takes_records_or_that_is_missing_i
     assert all(str(told) in message for message in caplog.messages)
 
 
-@pytest.mark.parametrize("suppressed", [FINAL, Suppressed.until_time_limit("1 us", BufferConfig.unbounded()), None])
+@pytest.mark.parametrize(
+    "suppressed", [FINAL, Suppressed.until_time_limit("1 us", BufferConfig.unbounded(), retention="5 us")]
+)
 def test_who_asks_for_no_closing_of_idle_windows_is_not_warned(
-    suppressed: Suppressed | None, caplog: pytest.LogCaptureFixture
+    suppressed: AnySuppressed, caplog: pytest.LogCaptureFixture
 ) -> None:
     windows = TimeWindows(10, 10, 3)
-    rule = BufferRule("n", 3, retention_us=5) if suppressed is None else buffer_rule("n", suppressed, windows)
-    warn_of_idle("n", suppressed, rule, windows)
+    warn_of_idle("n", suppressed, buffer_rule("n", suppressed, windows), windows)
     assert caplog.messages == []
 
 
@@ -129,7 +131,7 @@ def test_the_last_timer_brings_its_maximal_age() -> None:
     ],
 )
 def test_the_retention_of_the_application_spares_final_results_unless_asked(
-    suppressed: Suppressed, retention_us: int | None
+    suppressed: AnySuppressed, retention_us: int | None
 ) -> None:
     assert buffer_rule("n", suppressed, TimeWindows.of("1 hour"), default_retention_us=7).retention_us == retention_us
 
@@ -150,23 +152,19 @@ def test_a_row_waits_by_the_wall_clock_for_the_shorter_of_limit_and_retention(wa
     assert buffer_rule("n", limit).clock_wait_us == 3_000_000
 
 
-def test_a_plan_that_waits_for_nothing_known_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"Suppressed\.until_"):
-        buffer_rule("n", Suppressed())
+@pytest.mark.rule("R110", "R116")
+@pytest.mark.parametrize(("retention", "waits_us"), [(None, None), ("3 s", 3_000_000), ("10 s", 10_000_000)])
+def test_under_an_event_time_limit_the_wall_clock_counts_for_the_retention_only(
+    retention: str | None, waits_us: int | None
+) -> None:
+    limit = Suppressed.until_time_limit("5 s", BufferConfig.unbounded(), retention=retention)
+    assert buffer_rule("n", limit).clock_wait_us == waits_us
 
 
-@pytest.mark.parametrize(
-    ("windows", "places"),
-    [
-        (TimeWindows.of("10 us"), [("a", 0, 10), ("a", 5, 15), ("b", 0, 10)]),
-        (SessionWindows.of("10 us"), [("a", 5, 8), ("a", 0, 9), ("a", 3, 9), ("b", 0, 1)]),
-    ],
-    ids=["key, then start", "session: key, then end, then start"],
-)
-def test_ties_are_ordered_by_key_and_then_by_window(windows: Windows, places: list[tuple[str, int, int]]) -> None:
-    order = tie_order(windows)
+def test_ties_are_ordered_by_key_then_by_the_end_of_the_window_then_by_its_start() -> None:
+    places = [("a", 5, 8), ("a", 0, 9), ("a", 3, 9), ("b", 0, 1)]
     backwards = places[::-1]
-    assert sorted(backwards, key=lambda place: order([place[0]], Window(*place[1:]))) == places
+    assert sorted(backwards, key=lambda place: tie_order([place[0]], Window(*place[1:]))) == places
 
 
 def test_the_default_rule_keeps_the_first_timer_and_no_bound() -> None:

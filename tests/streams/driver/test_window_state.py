@@ -86,7 +86,7 @@ def test_a_closed_window_never_changes(windows: Windows, history: History) -> No
 def test_every_window_gets_one_final_result_and_it_is_the_last_content(windows: Windows, history: History) -> None:
     state = counts(windows)
     rule = buffer_rule("finals", Suppressed.until_window_closes(BufferConfig.unbounded()), windows)
-    buffer, order = SuppressBuffer(rule), tie_order(windows)
+    buffer = SuppressBuffer(rule)
     finals: list[tuple[Any, ...]] = []
     places: dict[bytes, tuple[Any, ...]] = {}
     stream_time = -(10**9)
@@ -95,7 +95,7 @@ def test_every_window_gets_one_final_result_and_it_is_the_last_content(windows: 
         emissions = []
         for result in state.add(Row(key=key), Row(v=1), ts, stream_time).results:
             value = None if result.after is None else Row(count=result.after.state)
-            rank = order([key], result.window)
+            rank = tie_order([key], result.window)
             places[rank] = (key, result.window.start_us, result.window.end_us)
             emissions += buffer.put(Update(rank, rank, value, None, result.ts_us, result.window), now_us=0)
         finals += [(*places[emission.row.order], emission.row.value.count) for emission in emissions]

@@ -154,7 +154,7 @@ def _held(rule: BufferRule, batches: list[_Batch]) -> tuple[list[Emission], Supp
                 window = Window(start_us, start_us + 10)
                 parts = Row({"k": key, "windowStart": start_us, "windowEnd": start_us + 10})
                 new = None if value is None else Row({"n": value})
-                order = tie_order(_WINDOWS)([key], window)
+                order = tie_order([key], window)
                 told += buffer.put(Update(parts, order, new, Row({"n": us}), us, window), clock_us)
         except BufferFullError:
             begun = SuppressBuffer(rule, sizer("record"))

@@ -348,6 +348,24 @@ def test_a_look_up_of_a_partition_goes_by_the_time_of_that_partition(partition: 
     assert store.as_of("k", 5, partition=partition) is reason
 
 
+@pytest.mark.rule("R184")
+@pytest.mark.parametrize(
+    ("scope", "slowest", "reason"),
+    [
+        ("partition", False, Reason.EXPIRED),
+        ("partition", True, Reason.NO_MATCH),
+        ("key", True, Reason.EXPIRED),
+    ],
+)
+def test_a_look_up_may_go_by_the_time_of_the_slowest_partition_but_of_no_other_key(
+    scope: Any, slowest: bool, reason: Reason
+) -> None:
+    store = VersionedStore(100, scope=scope)
+    store.put("slow", "a", 10, partition=0)
+    store.put("k", "x", 1_000, partition=1)
+    assert store.as_of("k", 5, slowest=slowest) is reason
+
+
 def test_in_a_store_that_has_seen_no_record_nothing_has_expired() -> None:
     store = VersionedStore(10)
     for value, ts_us in (("a", 5), ("b", 500)):

@@ -116,5 +116,5 @@ def test_a_word_for_a_full_buffer_that_there_is_not_is_refused() -> None:
 )
 def test_a_bound_is_a_whole_number(bound: Any, option: str, given: object) -> None:
     told = f'"{given}"' if isinstance(given, str) else str(given)
-    with pytest.raises(ConfigurationError, match=f"{option} takes a whole number .* got {told}"):
+    with pytest.raises(ConfigurationError, match=f"{option} takes a whole number of {option[4:]}, .* got {told}"):
         bound(given)

@@ -273,9 +273,7 @@ def _grown_beside_one_that_waits(rule: BufferRule, held_us: int, keys: Iterable[
     ids=["rows that come and go", "a timer that is restarted"],
 )
 def test_what_passes_beside_a_row_that_waits_leaves_nothing_in_memory(rule: BufferRule, held_us: int, key: str) -> None:
-    few, many = (
-        _grown_beside_one_that_waits(rule, held_us, map(key.format, range(count))) for count in (2_000, 8_000)
-    )
+    few, many = (_grown_beside_one_that_waits(rule, held_us, map(key.format, range(count))) for count in (2_000, 8_000))
     assert many < 2 * few
 
 

@@ -65,12 +65,6 @@ class Suppressed:
         >>> Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("finals").name
         'finals'
         """
-        _check_buffer(buffer)
-        if not isinstance(buffer, StrictBufferConfig):
-            raise TopologyError(
-                "R51", "suppress", "final results need a strict buffer; add .shut_down_when_full() or "
-                ".spill_to_disk_when_full(), or use BufferConfig.unbounded()."
-            )  # fmt: skip
         return UntilWindowCloses(buffer, close_idle=close_idle, retention_us=_optional_us(retention), size_of=size_of)
 
     @staticmethod
@@ -128,6 +122,11 @@ class UntilWindowCloses(Suppressed):
 
     def __post_init__(self) -> None:
         _check_buffer(self.buffer)
+        if not isinstance(self.buffer, StrictBufferConfig):
+            raise TopologyError(
+                "R51", "suppress", "final results need a strict buffer; add .shut_down_when_full() or "
+                ".spill_to_disk_when_full(), or use BufferConfig.unbounded()."
+            )  # fmt: skip
         check_name("with_name", self.name)
         check_flag("close_idle", self.close_idle)
         check_not_negative("retention", self.retention_us)

@@ -30,9 +30,10 @@ def test_the_class_with_the_factories_is_no_suppression() -> None:
 
 
 @pytest.mark.rule("R51")
-def test_final_results_refuse_an_eager_buffer_at_run_time() -> None:
+@pytest.mark.parametrize("make", [Suppressed.until_window_closes, UntilWindowCloses])
+def test_final_results_refuse_an_eager_buffer_at_run_time(make: Any) -> None:
     with pytest.raises(TopologyError, match="strict buffer"):
-        Suppressed.until_window_closes(_EAGER)  # type: ignore[arg-type]
+        make(_EAGER)
 
 
 @pytest.mark.slow

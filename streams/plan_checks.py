@@ -46,7 +46,6 @@ from streams.plan_facts import (
     windowed_ancestor,
 )
 from streams.user_functions import check_functions
-from suppress.buffer_config import StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWindowCloses
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from versioned.durations import Resolution, duration_us, in_words
@@ -191,7 +190,7 @@ def _check_suppress(node: Suppress) -> None:
     if is_versioned(parent):
         _refuse_versioned_suppress(node, parent)
     if isinstance(node.suppressed, UntilWindowCloses):
-        _check_final_results(node, node.suppressed)
+        _check_final_results(node)
     unwindowed = windowed_ancestor(parent) is None
     if isinstance(node.suppressed, UntilTimeLimit) and node.suppressed.clock == "window_start" and unwindowed:
         raise TopologyError("R30", node.name, f'{parent.name} has no windows; use clock="record".')
@@ -216,10 +215,8 @@ def _refuse_complete_suppress(node: Suppress, parent: Node) -> None:
     )  # fmt: skip
 
 
-def _check_final_results(node: Suppress, suppressed: UntilWindowCloses) -> None:
+def _check_final_results(node: Suppress) -> None:
     parent = node.parents[0]
-    if not isinstance(suppressed.buffer, StrictBufferConfig):
-        raise TopologyError("R51", node.name, "final results need a strict buffer; add .shut_down_when_full().")
     source = windowed_ancestor(parent)
     if source is None:
         _refuse_final_results(node, parent)

@@ -36,7 +36,7 @@ from streams.plan_facts import windowed_ancestor
 from streams.testing.trace_errors import build_case
 from streams.topology import KGroupedTable, KStream, KTable, StreamsBuilder
 from suppress.buffer_config import BufferConfig
-from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWindowCloses
+from suppress.suppressed import Suppressed, UntilTimeLimit
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from versioned.durations import Resolution
 from versioned.errors import ConfigurationError, TopologyError
@@ -170,7 +170,6 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
     ("R170", "g", lambda: StreamsBuilder().global_table("g", _WEEK)),
     ("R51", "s", lambda: StreamsBuilder().table("t", _KV).suppress(_FINAL, name="s")),
     ("R51", "s", lambda: _windowed().group_by("count").count().suppress(_FINAL, name="s")),
-    ("R51", "s", lambda: _windowed().suppress(UntilWindowCloses(BufferConfig.max_records(1)), name="s")),  # type: ignore[arg-type]
     ("R54", "f", lambda: _windowed().suppress(_LIMIT, name="s").filter(_same).suppress(_FINAL, name="f")),
     ("R54", "f", lambda: _by_key_time().suppress(_FINAL, name="f")),
     ("R54", "f", lambda: _by_key_time().filter(_same).map_values(_same).suppress(_FINAL, name="f")),

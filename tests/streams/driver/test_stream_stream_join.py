@@ -40,6 +40,15 @@ def test_both_ends_of_the_window_are_inclusive(right_ts: int, joins: bool) -> No
     assert bool(piped(running, ("left", "k", "l", 100), ("right", "k", "r", right_ts))) is joins
 
 
+@pytest.mark.parametrize(("newest", "joins"), [(24, True), (25, False)])
+def test_a_record_is_remembered_until_its_own_side_is_later_by_the_window_and_the_grace(
+    newest: int, joins: bool
+) -> None:
+    running = driver("inner", JoinWindows(before_us=5, after_us=10, grace_us=10))
+    outputs = piped(running, ("left", "k", "l", 0), ("left", "other", "l", newest), ("right", "k", "r", 0))
+    assert bool(outputs) is joins
+
+
 def test_the_result_has_the_later_timestamp_whichever_side_came_last() -> None:
     running = driver("inner", JoinWindows(10, 10, 0))
     assert piped(running, ("left", "k", "l", 7), ("right", "k", "r", 3)) == [("k", "l", "r", 7)]

@@ -10,7 +10,6 @@ from streams.driver.processor import Change, Context, Dated
 from streams.driver.table_state import StoringProcessor, VersionedState
 from streams.expressions import evaluate
 from streams.nodes import TableTableJoin
-from streams.reasons import NULL_KEY
 from streams.rows import Row
 from versioned.history_join_rules import SIDES, HistoryJoin, ResultChange
 
@@ -28,13 +27,14 @@ class CompleteJoinProcessor(StoringProcessor):
         super().__init__(node, context)
         self._joiner = node.joiner
         self._histories = HistoryJoin(node.kind, self._pair)
+        self._keys: dict[Key, Row] = {}
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        if change.key is None:
-            self.skip(change, NULL_KEY)
-            return
+        assert change.key is not None  # Tables have no rows without a key.
         key = self.own_key(change.key)
-        results = self._histories.put(SIDES[parent], key_parts(change.key), change.new, change.ts_us)
+        parts = key_parts(key)
+        self._keys.setdefault(parts, key)
+        results = self._histories.put(SIDES[parent], parts, change.new, change.ts_us)
         told = [_told(key, result) for result in results]
         if isinstance(self.state, VersionedState):
             yield from self._versions(key, told, self.state.get(key))
@@ -61,12 +61,8 @@ class CompleteJoinProcessor(StoringProcessor):
         history = self.history(key)
         return (history[-1][1], history[-1][0]) if history and history[-1][1] is not None else None
 
-    def _row(self, parts: Key) -> Row:
-        return Row(dict(zip(self.key_fields or (), parts, strict=True)))
-
     def _pair(self, parts: Key, left: Row | None, right: Row | None) -> Row | None:
-        key = self._row(parts) if self.key_fields is not None else None
-        joined: Row | None = evaluate(self._joiner, {"key": key, "left": left, "right": right})
+        joined: Row | None = evaluate(self._joiner, {"key": self._keys[parts], "left": left, "right": right})
         return joined
 
 

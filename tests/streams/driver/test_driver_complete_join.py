@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.expressions import Expr
-from streams.functions import coalesce
+from streams.functions import coalesce, when
 from streams.nodes import JoinKind
 from streams.rows import Row
 from streams.testing import TopologyTestDriver
@@ -95,6 +95,25 @@ def test_an_older_result_that_is_told_again_is_not_what_a_key_value_store_holds(
     builder, _ = _joined("inner", materialized=Materialized.key_value("store"))
     driver = _piped(builder, ("a", "k", 1, 0), ("b", "k", 1, 2), ("a", "k", 3, 5), ("a", "k", 2, 1))
     assert driver.stores["store"].get("k") == (Row(a=3, b=1), 5)
+
+
+@pytest.mark.rule("R150")
+def test_the_joiner_sees_the_key_even_if_the_plan_does_not_know_its_fields() -> None:
+    builder = StreamsBuilder()
+    left, right = (
+        builder.stream(topic, key="k", value=topic)
+        .select_key(lambda key, value: when(key.k == "k", {"id": "known"}).otherwise({"id": "other"}))
+        .to_table(Materialized.versioned("1 day", name=topic))
+        for topic in "ab"
+    )
+    left.join(
+        right,
+        lambda key, left, right: {"of": key.id, "a": left.a, "b": right.b},
+        history="complete",
+        materialized=Materialized.versioned("1 day", name="store"),
+    )
+    driver = _piped(builder, ("a", "k", 1, 0), ("b", "k", 2, 3))
+    assert [(value, ts_us) for _, value, ts_us in driver.stores["store"].items()] == [(Row(of="known", a=1, b=2), 3)]
 
 
 @pytest.mark.rule("R150")

@@ -33,8 +33,9 @@ class CorrectionFeedProcessor(Processor):
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         """Process a change of the table (parent 1); the join itself remembers its output (parent 0)."""
-        if parent == 0 or change.key is None:
+        if parent == 0:
             return
+        assert change.key is not None  # Tables have no rows without a key.
         now_us = self._times.advance(self.context.partition, change.key, change.ts_us)
         join = self.context.processor(self._join)
         assert isinstance(join, StreamTableJoinProcessor)

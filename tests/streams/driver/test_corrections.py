@@ -50,8 +50,21 @@ def _row(row: Any) -> Any:
             [("prices", "a", 1), ("sales", "s", 5), ("prices", "b", 3), ("prices", "c", 4)],
             [(1, "sa", "sb", 5), (2, "sb", "sc", 5)],
         ),
+        (
+            [("prices", "a", 1), ("sales", "s", 5), ("sales", "t", 99), ("prices", "b", 4)],
+            [(1, "sa", "sb", 5), (1, "ta", "tb", 99)],
+        ),
     ],
-    ids=["late", "later than it", "hidden by a newer", "a first match", "a tombstone", "the same", "twice"],
+    ids=[
+        "late",
+        "later than it",
+        "hidden by a newer",
+        "first match",
+        "tombstone",
+        "the same",
+        "twice",
+        "behind a sale",
+    ],
 )
 def test_an_answer_is_corrected_when_what_was_valid_at_its_time_changes(
     steps: list[tuple[str, Any, int]], wanted: list[tuple[Any, ...]]
@@ -84,6 +97,27 @@ def test_an_answer_is_remembered_until_the_changes_of_its_own_partition_have_pas
         key = "k" if partition == 1 and second == 4 else "other"
         driver.pipe_input("prices", key, "a", second * 1_000_000, partition=partition)
     assert len(driver.read_output("corrections")) == wanted
+
+
+@pytest.mark.parametrize(
+    ("new_key", "first"), [(False, 40), (True, 50)], ids=["of its own partition", "of any, if its key has changed"]
+)
+def test_an_answer_that_the_changes_have_passed_is_forgotten_by_partitions_that_come_later(
+    new_key: bool, first: int
+) -> None:
+    builder = StreamsBuilder()
+    prices = builder.table("prices", Materialized.versioned("1 hour"), key="k", value="v")
+    sales = builder.stream("sales", key="k", value="v")
+    if new_key:
+        sales = sales.select_key(lambda key, value: {"k": key.k})
+    options = Joined().with_corrections("10 seconds")
+    priced = sales.left_join(prices, lambda left, right: {"j": right.v}, joined=options)
+    priced.corrections().to_changelog("corrections")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("sales", "k", "s", 5_000_000, partition=1)
+    for key, second, partition in [("other", first, 1), ("k", 4, 2)]:
+        driver.pipe_input("prices", key, "a", second * 1_000_000, partition=partition)
+    assert driver.read_output("corrections") == []
 
 
 @pytest.mark.parametrize(

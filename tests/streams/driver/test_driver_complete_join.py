@@ -45,7 +45,7 @@ def _piped(builder: StreamsBuilder, *puts: Put) -> TopologyTestDriver:
 
 
 def _told(driver: TopologyTestDriver, sink: str) -> list[tuple[Any, ...]]:
-    return [(told.key, told.op, told.value, told.ts_us, told.cause) for told in driver.read_output(sink)]
+    return [(told.key, told.op, told.old, told.value, told.ts_us, told.cause) for told in driver.read_output(sink)]
 
 
 @pytest.mark.rule("R150", "R163")
@@ -130,9 +130,10 @@ def test_a_key_value_store_holds_the_latest_results(kind: JoinKind, puts: list[P
 
 @pytest.mark.rule("R150")
 @pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("store", [Materialized.key_value("store"), Materialized.versioned("1 day", name="store")])
 @given(puts=PUTS)
-def test_a_key_value_store_keeps_no_change_from_who_reads_them(kind: JoinKind, puts: list[Put]) -> None:
-    stored, bare = _joined(kind, materialized=Materialized.key_value("store")), _joined(kind)
+def test_a_store_keeps_no_change_from_who_reads_them(kind: JoinKind, store: Materialized, puts: list[Put]) -> None:
+    stored, bare = _joined(kind, materialized=store), _joined(kind)
     for _, join in (stored, bare):
         join.to_changelog("out")
     assert _told(_piped(stored[0], *puts), "out") == _told(_piped(bare[0], *puts), "out")

@@ -53,9 +53,7 @@ class ForeignKeyJoinProcessor(StoringProcessor):
         self._last_us: dict[Row, int] = {}
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        if change.key is None:
-            self.skip(change, NULL_KEY)
-            return
+        assert change.key is not None  # Tables have no rows without a key.
         if not change.is_latest:
             self.metrics.count("ignored")
             self.metrics.count("dropped")

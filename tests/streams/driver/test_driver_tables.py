@@ -407,22 +407,33 @@ def test_a_stream_becomes_a_versioned_table_again_if_stored_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "out"), [("inner", [("o1", "DE")]), ("left", [("o1", "DE"), ("o2", None), ("o3", None)])]
+    ("kind", "out", "misses", "reasons"),
+    [
+        ("inner", [("o1", "DE")], 1, ["NULL_KEY", "NULL_VALUE"]),
+        ("left", [("o1", "DE"), ("o2", None), ("o3", None)], 2, ["NULL_VALUE"]),
+    ],
 )
-def test_a_stream_finds_a_global_table_by_a_computed_key_whatever_the_time(kind: str, out: list[Any]) -> None:
+def test_a_stream_finds_a_global_table_by_a_computed_key_whatever_the_time(
+    kind: str, out: list[Any], misses: int, reasons: list[str]
+) -> None:
     builder = StreamsBuilder()
     countries = builder.global_table("countries", key="code", value="name")
     orders = builder.stream("orders", value="place")
     join = orders.join if kind == "inner" else orders.left_join
-    joined = join(countries, lambda key, left, right: {"order": key.key, "name": right.name}, key=lambda v: v.place)
+    joined = join(
+        countries, lambda key, left, right: {"order": key.key, "name": right.name}, key=lambda v: v.place, name="join"
+    )
     joined.to_changelog("out")
     driver = TopologyTestDriver(builder.build())
     driver.pipe_input("countries", "de", "DE", 1_000)
     for order, place in (("o1", "de"), ("o2", "fr"), ("o3", None)):
         driver.pipe_input("orders", order, {"place": place}, 5)
+    driver.pipe_input("orders", "o4", None, 5)
     found = [(record.value.order, record.value.name) for record in driver.read_output("out") if record.value]
     assert found == out
-    assert [reject.reason for reject in driver.rejects] == (["NULL_KEY"] if kind == "inner" else [])
+    assert [reject.reason for reject in driver.rejects] == reasons
+    counts = driver.counters("join")
+    assert (counts["match"], counts["no_match"]) == (1, misses)
 
 
 @pytest.mark.rule("R144")

@@ -43,27 +43,24 @@ class Aggregator:
         kind = self._spec.kind
         if kind == "count":
             return 0
-        if kind == "aggregate":
-            return None if self._spec.initializer is None else plain(self._spec.initializer())
-        return None
+        return None if self._spec.initializer is None else plain(self._spec.initializer())
 
     def add(self, state: Any, key: Row, value: Row | None) -> Any:
         """The state after one more record (Kafka: ``Aggregator``, ``Reducer``)."""
-        kind = self._spec.kind
-        if kind == "aggregate" and self._spec.adder is not None:
-            return self._kept(self._spec.adder(own(key), own(value), own(state)))
-        if kind == "reduce" and self._spec.adder is not None:
-            return self._kept(value if state is None else self._spec.adder(own(state), own(value)))
-        return self._add_built_in(state, key, value)
+        adder = self._spec.adder
+        if adder is None:
+            return self._add_built_in(state, key, value)
+        if self._spec.kind == "aggregate":
+            return self._kept(adder(own(key), own(value), own(state)))
+        return self._kept(value if state is None else adder(own(state), own(value)))
 
     def merge(self, key: Row, left: Any, right: Any) -> Any:
         """The state of two sessions that merge (Kafka: ``Merger``)."""
-        kind = self._spec.kind
-        if kind == "aggregate" and self._spec.merger is not None:
+        if self._spec.merger is not None:
             return self._kept(self._spec.merger(own(key), own(left), own(right)))
         if left is None or right is None:
             return right if left is None else left
-        if kind == "reduce" and self._spec.adder is not None:
+        if self._spec.adder is not None:
             return self._kept(self._spec.adder(own(left), own(right)))
         return self._merge_built_in(left, right)
 
@@ -89,7 +86,7 @@ class Aggregator:
             part = addend("sum", operand)
         elif self._spec.kind in ("min", "max"):
             check_order(self._spec.kind, operand)
-        elif self._spec.kind == "avg":
+        else:
             number = addend("avg", operand)
             # A mean is a double, even of decimals.
             part = (number if self._exact_means else float(number), 1)
@@ -140,7 +137,7 @@ def in_order(value: Any) -> Any:
     >>> nan = float("nan")
     >>> min(nan, 1.0, key=in_order), max(1.0, nan, 2.0, key=in_order)
     (1.0, nan)
-    >>> min(Row({"n": nan, "v": "b"}), Row({"n": nan, "v": None}), key=in_order)
+    >>> min(Row({"n": nan, "v": "b"}), Row({"n": float("nan"), "v": None}), key=in_order)
     Row(n=nan, v=None)
     """
     if isinstance(value, (Mapping, list, tuple)):

@@ -101,16 +101,16 @@ class _Values:
 
     def put(self, value: Any, entry: _Entry | None) -> None:
         """Set the entry of a value; ``None`` removes the value."""
-        if value not in self._entries and entry is not None:
+        if entry is None:
+            place = self._ordered.index(value, bisect_left(self._orders, in_order(value)))
+            del self._entries[value], self._ordered[place], self._orders[place]
+            return
+        if value not in self._entries:
             order = in_order(value)
             place = bisect_right(self._orders, order)
             self._orders.insert(place, order)
             self._ordered.insert(place, entry.value)
-        if entry is not None:
-            self._entries[value] = entry
-            return
-        place = self._ordered.index(value, bisect_left(self._orders, in_order(value)))
-        del self._entries[value], self._ordered[place], self._orders[place]
+        self._entries[value] = entry
 
     def items(self) -> list[tuple[Any, int]]:
         entries = sorted(self._entries.values(), key=attrgetter("turn"))

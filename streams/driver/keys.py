@@ -46,6 +46,8 @@ def one_form(value: Any) -> Any:
 
     >>> one_form(Row(at=datetime(2026, 1, 1)))
     Row(at=datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))
+    >>> one_form(bytearray(b"tag"))
+    b'tag'
     """
     if isinstance(value, datetime):
         return as_instant(value)

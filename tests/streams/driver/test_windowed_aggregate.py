@@ -150,6 +150,19 @@ def test_a_built_in_aggregate_leaves_nulls_out_as_sql_does(kind: Any, result: An
     assert outputs[-1] == ("a", 0, result, 2)
 
 
+@pytest.mark.parametrize("amounts", [(4, None), (None, 4), (None, None)], ids=["later", "earlier", "alone"])
+@pytest.mark.parametrize(
+    ("kind", "of_four", "of_none"),
+    [("count", 1, 0), ("sum", 4, None), ("avg", 4.0, None), ("min", 4, None), ("max", 4, None)],
+)
+def test_a_session_of_nulls_changes_nothing_of_one_that_it_merges_with(
+    kind: str, of_four: Any, of_none: Any, amounts: tuple[Any, Any]
+) -> None:
+    running = driver(SessionWindows(gap_us=10, grace_us=100), kind, "amount")
+    outputs = piped(running, *zip("aaa", (*amounts, None), (0, 20, 10), strict=True))
+    assert outputs[-1] == ("a", 0, of_four if 4 in amounts else of_none, 20)
+
+
 def test_count_without_an_expression_counts_null_values_too() -> None:
     assert piped(driver(HOURLY), ("a", None, 0), ("a", 1, 1))[-1] == ("a", 0, 2, 1)
 

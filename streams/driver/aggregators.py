@@ -110,6 +110,8 @@ def kept_by(aggregation: Aggregation, fit: Fit | None = None) -> Fit:
 
     >>> kept_by(Aggregation("aggregate", schema="total bigint, n bigint"))({"total": 7})
     Row(total=7, n=None)
+    >>> kept_by(Aggregation("aggregate", schema="bigint"))(7)
+    7
     >>> kept_by(Aggregation("aggregate", schema="total bigint"))(7)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     versioned.errors.RecordError: its function gave one value, and its schema names fields. Give a mapping, ...

@@ -155,7 +155,7 @@ class Processor(ABC):
     def find(self, key: Row, at_us: int) -> Found:
         """A key's value at an instant, for stream-table joins; a table without versions only knows the latest."""
         dated = self.get(key)
-        return Found(None, NO_MATCH) if dated is None or dated[0] is None else Found(dated[0])
+        return Found(None, NO_MATCH) if dated is None else Found(dated[0])
 
     def items(self) -> Iterator[tuple[Row, Row | None, int]]:
         """Every key of the table that the operator stores, with its latest value and timestamp.

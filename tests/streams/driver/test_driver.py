@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -63,6 +63,21 @@ def test_a_filter_and_its_opposite_share_a_streams_records_and_neither_has_those
     for value in (1, 2, None):
         driver.pipe_input("events", "k", {"v": value}, 5)
     assert (values(driver, "kept"), values(driver, "left")) == ([2], [1])
+
+
+@pytest.mark.parametrize(
+    ("value", "whole", "single"), [({"v": 1}, Row(v=1), Row(value=2)), (None, None, None)], ids=["value", "null"]
+)
+def test_a_mapper_gives_a_row_or_one_value_that_is_called_value_and_of_a_null_value_null(
+    value: Any, whole: Row | None, single: Row | None
+) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("events", value="v")
+    stream.map_values(lambda value: value).to_changelog("whole")
+    stream.map_values(lambda value: value.v * 2).to_changelog("single")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("events", "k", value, 5)
+    assert [record.value for sink in ("whole", "single") for record in driver.read_output(sink)] == [whole, single]
 
 
 @pytest.mark.parametrize("by", ["v", lambda value: {"x": value.v, "y": 1}], ids=["single", "row"])
@@ -231,6 +246,20 @@ def test_a_store_answers_by_the_stream_time_of_the_key_s_partition_whatever_reco
     assert answers == [[Row(price=1)] * 2] * 2 + [[None] * 2] * 2
 
 
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_question_from_outside_changes_nothing_that_later_records_find(is_asked: bool) -> None:
+    builder = StreamsBuilder()
+    table = builder.table("prices", Materialized.versioned("100 us", name="store"), key="item", value="price")
+    builder.stream("orders", key="item", value="amount").left_join(table).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    for item, price, ts, partition in (("pen", 1, 0, 1), ("pen", 2, 10, 1), ("ink", 9, 1_000, 0)):
+        driver.pipe_input("prices", item, price, ts, partition=partition)
+    if is_asked:
+        assert driver.stores["store"].as_of("pen", 5) == Row(price=1)
+    driver.pipe_input("orders", "pen", 1, 5, partition=0)
+    assert [record.reason for record in driver.read_output("out")] == ["EXPIRED"]
+
+
 def test_a_store_behind_a_change_of_key_answers_by_the_one_stream_time_that_it_has() -> None:
     builder = StreamsBuilder()
     stream = builder.stream("prices", key="item", value=("shop", "price")).select_key(lambda key, value: value.shop)
@@ -266,9 +295,18 @@ def test_a_filtered_view_of_a_versioned_table_answers_at_a_time_as_well() -> Non
     assert (view.as_of("pen", 15), view.as_of("pen", 25), view.get("pen")) == (Row(price=10), None, (Row(price=7), 50))
 
 
-def test_a_table_without_versions_has_no_history() -> None:
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda builder: builder.table("s", Materialized.key_value("t"), value="v", name="t"),
+        lambda builder: builder.stream("s").group_by_key().windowed_by(TimeWindows(10, 10)).count(name="t"),
+        lambda builder: builder.stream("s").filter(lambda value: value.v > 0, name="t"),
+    ],
+    ids=["plain table", "windows", "stream"],
+)
+def test_what_keeps_no_versions_has_no_history(add: Callable[[StreamsBuilder], object]) -> None:
     builder = StreamsBuilder()
-    builder.table("t", Materialized.key_value("t"), value="v", name="t").to_changelog("out")
+    add(builder)
     with pytest.raises(ConfigurationError, match=r"t keeps no versions.*Materialized\.versioned"):
         TopologyTestDriver(builder.build()).stores["t"].history("pen")
 
@@ -454,3 +492,17 @@ def test_each_record_that_is_late_for_a_node_is_told_at_debug_and_nothing_above(
         ("DEBUG", "t: late record at 3000000"),
     ]
     assert driver.counters("t")["late"] == 2
+
+
+@pytest.mark.rule("R63", "R64")
+@pytest.mark.parametrize("node", ["source", "join"])
+def test_the_lateness_of_records_is_measured_where_a_stream_begins_and_where_it_meets_another(node: str) -> None:
+    builder = StreamsBuilder()
+    windows = JoinWindows.of_time_difference_and_grace("1 second", "1 second")
+    left, right = (builder.stream(side, name=name, **_KV) for side, name in (("s", "source"), ("other", "others")))
+    left.join(right, lambda left, right: {"both": left.v}, windows=windows, name="join")
+    driver = TopologyTestDriver(builder.build())
+    for ts_us in (9_000, 3_000):
+        driver.pipe_input("s", "k", 1, ts_us)
+    told = {metric.name: metric.value for metric in driver.metrics if metric.tags.get("processor-node-id") == node}
+    assert (told["record-lateness-avg"], told["record-lateness-max"]) == (3.0, 6.0)

@@ -68,6 +68,10 @@ def test_a_record_without_a_match_says_why(key: str | None, ts: int, reason: str
         driver.pipe_input("prices", "pen", price, at)
     driver.pipe_input("orders", key, 5, ts)
     assert [answer[3] for answer in answers(driver)] == [reason]
+    counts = driver.counters("join")
+    assert [counts[name] for name in ("match", "no_match", "tombstone")] == [
+        int(reason == told) for told in (None, "NO_MATCH", "TOMBSTONE")
+    ]
 
 
 def expired(kind: str, on_expired: Any) -> TopologyTestDriver:
@@ -202,6 +206,8 @@ def test_a_record_that_is_too_late_to_wait_is_joined_at_once_or_rejected(
     driver.pipe_input("orders", "pen", 9, 89)
     assert [answer[0] for answer in answers(driver)] == out
     assert [reject.reason for reject in driver.rejects] == rejects
+    counts = driver.counters("join")
+    assert (counts["late"], counts["dropped"], counts["accepted"]) == (len(rejects), len(rejects), 2 - len(rejects))
 
 
 @pytest.mark.rule("R145")
@@ -232,12 +238,12 @@ def test_the_lateness_of_the_records_that_look_up_is_measured() -> None:
 
 def test_what_waits_is_counted_with_its_bytes() -> None:
     driver = waiting()
-    driver.pipe_input("orders", "pen", 5, 20)
+    driver.pipe_input("orders", "pen", "five", 20)
     join = driver.processor("join")
     assert isinstance(join, StreamTableJoinProcessor)
-    assert join.held() == (1, len("pen") + 8 + 8)
+    assert join.held() == (1, len("pen") + len("five") + 8)
     readings = {metric.name: metric.value for metric in driver.metrics if metric.tags.get("buffer-id") == "join"}
-    assert (readings["suppression-buffer-count-current"], readings["suppression-buffer-size-current"]) == (1, 19)
+    assert (readings["suppression-buffer-count-current"], readings["suppression-buffer-size-current"]) == (1, 15)
 
 
 def test_a_left_join_with_grace_refuses_a_record_without_key() -> None:

@@ -79,6 +79,15 @@ def test_a_record_that_is_out_of_order_flows_on_marked_with_the_value_valid_then
     assert (record.is_latest, record.old, record.value) == (False, Row(v="a"), Row(v="b"))
 
 
+def test_a_net_changelog_tells_no_change_that_is_out_of_order_and_counts_it_as_ignored() -> None:
+    builder, source = table()
+    source.to_changelog("out", emit="net")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("k", "a", 10), ("k", "c", 30), ("k", "b", 20))
+    assert seen(driver) == [("k", "a", 10), ("k", "c", 30)]
+    assert driver.counters("out")["ignored"] == 1
+
+
 @pytest.mark.rule("R175")
 def test_a_record_that_is_out_of_order_by_a_version_just_before_1970_is_not_the_latest() -> None:
     driver = running()
@@ -115,13 +124,19 @@ def test_a_null_key_is_rejected_and_counted_as_skipped() -> None:
 
 
 @pytest.mark.rule("R62")
-def test_a_null_value_of_a_stream_is_skipped_by_its_aggregate() -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "reason"), [("a", None, "NULL_VALUE"), (None, 1, "NULL_KEY"), (None, None, "NULL_KEY")]
+)
+def test_a_record_of_a_stream_without_a_key_or_a_value_is_skipped_by_its_aggregate(
+    key: str | None, value: int | None, reason: str
+) -> None:
     builder = StreamsBuilder()
     builder.stream("t", value="v").group_by_key().count(name="counts").to_changelog("out")
     driver = TopologyTestDriver(builder.build())
-    pipe(driver, ("a", 1, 1), ("a", None, 2))
+    pipe(driver, ("a", 1, 1), (key, value, 2))
     assert seen(driver) == [("a", 1, 1)]
     assert driver.counters("counts")["skipped"] == 1
+    assert [(reject.node, reject.reason) for reject in driver.rejects] == [("counts", reason)]
 
 
 @pytest.mark.rule("R64", "R174")

@@ -117,12 +117,15 @@ def test_lateness_is_measured_after_the_record_moved_stream_time() -> None:
 
 
 @pytest.mark.rule("R67", "R68")
+@pytest.mark.parametrize(("stored", "store"), [(None, "agg"), (Materialized(name="held"), "held")])
 @pytest.mark.parametrize(("windows", "kind"), [(HOURLY, "window"), (SessionWindows.of("1 hour"), "session")])
-def test_expired_windows_are_reported_for_the_kind_of_store_that_holds_them(windows: Windows, kind: str) -> None:
-    running = driver(windows)
+def test_expired_windows_are_reported_for_the_kind_and_the_name_of_the_store_that_holds_them(
+    windows: Windows, kind: str, stored: Materialized | None, store: str
+) -> None:
+    running = driver(windows, materialized=stored)
     piped(running, ("b", 1, 9 * HOUR_US), ("a", 1, 0))
     (total,) = (v for v in running.metrics if v.name == "expired-window-record-drop-total" and v.value)
-    assert (total.group, total.tags[f"{kind}-state-id"]) == (f"stream-{kind}-state-metrics", "agg")
+    assert (total.group, total.tags[f"{kind}-state-id"]) == (f"stream-{kind}-state-metrics", store)
 
 
 @pytest.mark.rule("R111", "R159")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from streams.driver.keys import key_parts
 from streams.driver.processor import Change, Context, Dated
 from streams.driver.table_state import StoringProcessor
 from streams.driver.window_state import Slot
@@ -31,6 +32,9 @@ class GroupAggregateProcessor(StoringProcessor):
 
     def _view_get(self, key: Row) -> Dated | None:
         slot = self._slots.get(key)
+        if slot is None and self.key_fields is None:
+            # The plan does not know how the fields are called, so a join could not give them these names.
+            slot = next((slot for group, slot in self._slots.items() if key_parts(group) == key_parts(key)), None)
         return None if slot is None else (self._result(slot.state), slot.ts_us)
 
     def _told(self, group: Row, before: Slot | None, after: Slot, new: Row | None) -> Iterator[Change]:

@@ -136,7 +136,7 @@ def test_a_record_of_a_stream_without_a_key_or_a_value_is_skipped_by_its_aggrega
     pipe(driver, ("a", 1, 1), (key, value, 2))
     assert seen(driver) == [("a", 1, 1)]
     assert driver.counters("counts")["skipped"] == 1
-    assert [(reject.node, reject.reason) for reject in driver.rejects] == [("counts", reason)]
+    assert [(reject.node, reject.reason, reject.offset) for reject in driver.rejects] == [("counts", reason, 1)]
 
 
 @pytest.mark.rule("R64", "R174")
@@ -452,15 +452,19 @@ def test_a_stream_finds_a_global_table_by_a_computed_key_whatever_the_time(
 
 
 @pytest.mark.rule("R144")
-def test_a_stream_finds_the_groups_of_an_aggregate_whatever_their_key_is_called() -> None:
+@pytest.mark.parametrize("stored", [None, PLAIN], ids=["no store", "stored"])
+@pytest.mark.parametrize("by", ["item", lambda key, value: value], ids=["field", "whole value"])
+def test_a_stream_finds_the_groups_of_an_aggregate_whatever_their_key_is_called(
+    by: Any, stored: Materialized | None
+) -> None:
     builder = StreamsBuilder()
-    orders = builder.stream("orders", key="order", value="item")
-    totals = orders.group_by("item").count(name="totals")
+    # What the fields of a whole value are only its records tell.
+    totals = builder.stream("orders", key="order").group_by(by).count(materialized=stored, name="totals")
     returns = builder.stream("returns", key="product", value="why")
     returns.join(totals, lambda left, right: {"count": right["count"]}).to_changelog("out")
     driver = TopologyTestDriver(builder.build())
     for number in range(3):
-        driver.pipe_input("orders", number, "pen", number)
+        driver.pipe_input("orders", number, {"item": "pen"}, number)
     driver.pipe_input("returns", "pen", "broken", 9)
     assert [record.value["count"] for record in driver.read_output("out") if record.value] == [3]
 

@@ -13,20 +13,20 @@ from streams.topology import StreamsBuilder
 from versioned.errors import TopologyError
 
 
-def _topology(kind: str = "join", retention: str = "1 minute") -> Topology:
+def _topology(kind: str = "join", retention: str = "1 minute", on_expired: OnExpired = "null") -> Topology:
     builder = StreamsBuilder()
     prices = builder.table("prices", Materialized.versioned("1 hour", name="history"), key="k", value="v")
     stream = builder.stream("sales", key="k", value="v")
     join = stream.join if kind == "join" else stream.left_join
-    options = Joined().with_corrections(retention)
+    options = Joined().with_corrections(retention).with_on_expired(on_expired)
     joined = join(prices, lambda left, right: {"j": concat(left.v, right.v)}, joined=options, name="priced")
     joined.to_changelog("out")
     joined.corrections(name="corrected").to_changelog("corrections")
     return builder.build()
 
 
-def _told(steps: list[tuple[str, Any, int]], kind: str = "join", retention: str = "1 minute") -> list[tuple[Any, ...]]:
-    driver = TopologyTestDriver(_topology(kind, retention))
+def _told(steps: list[tuple[str, Any, int]], *options: Any) -> list[tuple[Any, ...]]:
+    driver = TopologyTestDriver(_topology(*options))
     for topic, value, second in steps:
         driver.pipe_input(topic, "k", value, second * 1_000_000)
     told = driver.read_output("corrections")
@@ -138,6 +138,12 @@ def test_a_record_that_was_left_out_as_expired_has_no_answer_to_correct(
     for topic, second, partition in [("prices", 1, 0), ("prices", 9, 0), ("sales", 5, 0), ("prices", 4, 1)]:
         driver.pipe_input(topic, "k", "v", second * 1_000_000, partition=partition)
     assert len(driver.read_output("corrections")) == wanted
+
+
+@pytest.mark.parametrize("on_expired", ["null", "drop", "side_table"])
+def test_an_answer_that_was_found_is_corrected_whatever_becomes_of_expired_look_ups(on_expired: OnExpired) -> None:
+    steps = [("prices", "a", 1), ("sales", "s", 5), ("prices", "b", 4)]
+    assert _told(steps, "left_join", "1 minute", on_expired) == [(1, "sa", "sb", 5)]
 
 
 def test_an_answer_that_has_another_nan_now_is_the_same() -> None:

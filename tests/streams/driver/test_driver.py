@@ -365,6 +365,14 @@ def test_a_window_cannot_be_asked_for_without_its_ends_whatever_the_fields_of_it
         TopologyTestDriver(builder.build()).stores["t"].get(key)
 
 
+def test_a_group_whose_fields_only_its_records_tell_is_asked_for_by_a_mapping() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").group_by(lambda key, value: value).count(name="t").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("in", "k", {"p": 1, "q": 2}, 5)
+    assert driver.stores["t"].get({"p": 1, "q": 2}) == (Row(count=1), 5)
+
+
 def test_a_binary_is_one_key_and_one_value_whether_it_can_be_changed_or_not() -> None:
     builder = StreamsBuilder()
     table = builder.table("events", Materialized.key_value("rows"), key="k", value="v", name="t")

@@ -62,8 +62,11 @@ def test_a_versioned_table_gives_the_version_of_that_time_and_any_other_its_late
         ("pen", 25, None),
     ],
 )
-def test_a_record_without_a_match_says_why(key: str | None, ts: int, reason: str | None) -> None:
-    driver = joining()
+@pytest.mark.parametrize("on_expired", ["null", "drop", "side_table"])
+def test_a_record_without_a_match_says_why_and_is_not_treated_as_an_expired_look_up(
+    key: str | None, ts: int, reason: str | None, on_expired: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = joining(joined=Joined().with_on_expired(on_expired))
     for price, at in ((1, 10), (None, 30), (2, 40)):
         driver.pipe_input("prices", "pen", price, at)
     driver.pipe_input("orders", key, 5, ts)
@@ -72,6 +75,7 @@ def test_a_record_without_a_match_says_why(key: str | None, ts: int, reason: str
     assert [counts[name] for name in ("match", "no_match", "tombstone")] == [
         int(reason == told) for told in (None, "NO_MATCH", "TOMBSTONE")
     ]
+    assert (counts["expired_lookup"], driver.rejects, caplog.messages) == (0, [], [])
 
 
 def expired(kind: str, on_expired: Any) -> TopologyTestDriver:
@@ -234,6 +238,21 @@ def test_the_lateness_of_the_records_that_look_up_is_measured() -> None:
         driver.pipe_input("orders", "pen", 5, ts)
     told = {metric.name: metric.value for metric in driver.metrics if metric.tags.get("processor-node-id") == "join"}
     assert (told["record-lateness-avg"], told["record-lateness-max"]) == (3.0, 6.0)
+
+
+@pytest.mark.rule("R138", "R184")
+@pytest.mark.parametrize("joined", [Joined(), Joined.with_grace_period("10 us")], ids=["at once", "with grace"])
+def test_a_stream_with_a_new_key_looks_up_by_the_slowest_partition_of_the_table(joined: Joined) -> None:
+    builder = StreamsBuilder()
+    prices = builder.table("prices", VERSIONED, key="item", value="price")
+    orders = builder.stream("orders", key="order", value=("product", "amount")).select_key("product")
+    orders.left_join(prices, joined=joined).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    for item, price, ts, partition in (("pen", 1, 0, 1), ("pen", 2, 10, 1), ("ink", 9, 1_000, 0)):
+        driver.pipe_input("prices", item, price, ts, partition=partition)
+    for ts in (5, 15):
+        driver.pipe_input("orders", "o", {"product": "pen", "amount": ts}, ts)
+    assert answers(driver)[0] == (5, 1, 5, None)
 
 
 def test_what_waits_is_counted_with_its_bytes() -> None:

@@ -398,6 +398,8 @@ def test_a_table_sink_holds_the_latest_state_and_is_not_disturbed_by_late_versio
     for key, value, ts in (("a", 1, 10), ("b", 2, 20), ("a", 0, 5), ("b", None, 30)):
         driver.pipe_input("t", key, value, ts)
     assert list(driver.stores["state"].items()) == [(Row(key="a"), Row(v=1), 10)]
+    assert driver.counters("state")["ignored"] == 1
+    assert values(driver, "state") == [1, 2, None]
 
 
 @pytest.mark.rule("R62")

@@ -117,10 +117,24 @@ def test_a_stream_of_a_versioned_tables_changes_knows_no_versions_its_last_recor
 
 
 @pytest.mark.rule("R180")
-def test_a_null_key_is_rejected_and_counted_as_skipped() -> None:
-    driver = running()
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda builder: builder.table("t", VERSIONED, name="t"),
+        lambda builder: builder.stream("t", name="s").to_table(VERSIONED, name="t"),
+        lambda builder: builder.stream("t", name="s").to_latest("t"),
+    ],
+    ids=["table", "to_table", "to_latest"],
+)
+def test_a_null_key_is_rejected_and_counted_as_skipped_by_what_keeps_a_row_per_key(
+    add: Callable[[StreamsBuilder], object],
+) -> None:
+    builder = StreamsBuilder()
+    add(builder)
+    driver = TopologyTestDriver(builder.build())
     pipe(driver, (None, "a", 10))
-    assert ([reject.reason for reject in driver.rejects], driver.counters("t")["skipped"]) == (["NULL_KEY"], 1)
+    assert [(reject.node, reject.reason) for reject in driver.rejects] == [("t", "NULL_KEY")]
+    assert (driver.counters("t")["skipped"], list(driver.stores["t"].items())) == (1, [])
 
 
 @pytest.mark.rule("R62")

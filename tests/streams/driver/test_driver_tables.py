@@ -176,6 +176,17 @@ def test_with_reorder_a_late_record_comes_to_the_table_in_its_place() -> None:
     assert processor.held == 2
 
 
+@pytest.mark.rule("R169", "R159")
+@pytest.mark.parametrize(("scope", "out"), [("partition", ["a"]), ("store", ["a", "b"]), ("key", [])])
+def test_with_reorder_records_wait_by_the_stream_time_of_their_partition_of_the_store_or_of_their_key(
+    scope: Any, out: list[str]
+) -> None:
+    driver = running(VERSIONED.with_time_scope(scope), reorder="10 us")
+    for value, key, ts, partition in (("a", "k", 10, 0), ("b", "l", 30, 0), ("c", "m", 50, 1)):
+        driver.pipe_input("t", key, value, ts, partition=partition)
+    assert [value for _, value, _ in seen(driver)] == out
+
+
 @pytest.mark.rule("R169", "R151")
 def test_with_reorder_a_join_of_tables_never_sees_the_late_record_that_the_paper_drops() -> None:
     builder = StreamsBuilder()

@@ -12,7 +12,6 @@ from streams.driver.table_state import StoringProcessor
 from streams.nodes import GlobalTableSource, Materialized, TableSource, ToTable
 from streams.reasons import NULL_KEY
 from streams.rows import Row
-from suppress.window_rules import lateness_us
 from versioned.durations import duration_us
 
 #: A record held for reordering: its key, the change, its offset.
@@ -61,11 +60,7 @@ class TableSourceProcessor(StoringProcessor):
 
     def _put(self, key: Row, change: Change) -> Iterator[Change]:
         taken = self._stored(key, change)
-        scope = (self.context.partition, key_parts(key))
-        # A refused record is measured against the stream time that it did not move.
-        stream_time_us = self._times.get(*scope) if taken is None else self._times.advance(*scope, change.ts_us)
-        self.metrics.observe_lateness(
-            lateness_us(change.ts_us if stream_time_us is None else stream_time_us, change.ts_us)
-        )
+        # A refused record is measured too: it is older than the stream time, and so does not move it.
+        self.observe(self._times, key, change.ts_us)
         if taken is not None:
             yield taken

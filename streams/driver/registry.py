@@ -28,7 +28,6 @@ from streams.driver.table_source import TableSourceProcessor
 from streams.driver.table_table_join import table_table_join
 from streams.driver.table_views import table_filter, table_map_values
 from streams.driver.windowed_aggregate import WindowedAggregateProcessor
-from versioned.errors import TopologyError
 
 Factory = Callable[[Any, Context], Processor]
 
@@ -59,14 +58,7 @@ OPERATORS: Final[dict[type[nodes.Node], Factory]] = {
 
 
 def processor_for(node: nodes.Node, context: Context) -> Processor:
-    """The operator of a node, registered in the context under the node's name.
-
-    Raises:
-        TopologyError: the driver has no operator for this kind of node.
-    """
-    factory = OPERATORS.get(type(node))
-    if factory is None:
-        raise TopologyError("unknown-node", node.name, f"the test driver cannot run a {type(node).__name__}.")
-    processor = factory(node, context)
+    """The operator of a node, registered in the context under the node's name."""
+    processor = OPERATORS[type(node)](node, context)
     context.processors[node.name] = processor
     return processor

@@ -391,13 +391,14 @@ def test_every_question_to_a_table_checks_the_names_of_the_key() -> None:
             ask({"pen": "pen"})
 
 
-def test_a_table_sink_holds_the_latest_state_and_is_not_disturbed_by_late_versions() -> None:
+def test_a_table_sink_holds_what_is_latest_in_its_table_and_is_not_disturbed_by_late_versions() -> None:
     builder = StreamsBuilder()
     builder.table("t", Materialized.versioned("1 s"), value="v", name="t").to_latest("state")
     driver = TopologyTestDriver(builder.build())
     for key, value, ts in (("a", 1, 10), ("b", 2, 20), ("a", 0, 5), ("b", None, 30)):
         driver.pipe_input("t", key, value, ts)
-    assert list(driver.stores["state"].items()) == [(Row(key="a"), Row(v=1), 10)]
+    latest = [list(driver.stores[name].items()) for name in ("state", "t")]
+    assert latest == [[(Row(key="a"), Row(v=1), 10)]] * 2
     assert driver.counters("state")["ignored"] == 1
     assert values(driver, "state") == [1, 2, None]
 

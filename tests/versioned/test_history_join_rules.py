@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -100,6 +101,20 @@ def test_a_number_that_becomes_nan_is_another_one(within: Callable[[float], obje
     nan = float("nan")
     assert not are_same(within(1.0), within(nan))
     assert not are_same(within(nan), within(1.0))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        ([math.nan], [float("nan")], True),
+        ([math.nan], [float("nan"), 1], False),
+        ({"a": math.nan, "b": 1}, {"a": float("nan"), "b": 1}, True),
+        ({"a": math.nan, "b": 1}, {"a": float("nan"), "b": 2}, False),
+        ({"a": math.nan}, {"a": float("nan"), "b": 1}, False),
+    ],
+)
+def test_results_with_nan_are_the_same_if_all_their_parts_are(left: Any, right: Any, same: bool) -> None:
+    assert are_same(left, right) == same
 
 
 SIDES = st.sampled_from(["left", "right"])

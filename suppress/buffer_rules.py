@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import chain
 from typing import Any, Literal
 
 from suppress.sizes import SizeFunction, record_size
@@ -126,11 +127,14 @@ class Emission:
 class SuppressBuffer:
     """The buffer of one suppression in one stream-time scope (KIP-328).
 
-    Bounds hold after every call of :meth:`put` and :meth:`tick`.
+    :meth:`put`, :meth:`tick` and :meth:`advance` apply the change at once. What leaves because of it leaves while the
+    result is iterated, row by row, so that rows on disk never all come into memory. Take all of it before the next
+    call: only then do the bounds hold.
 
     Example:
         >>> buffer = SuppressBuffer(BufferRule("rate", wait_us=2))
-        >>> [buffer.put(Update(k, k.encode(), v, None, ts), now_us=0) for k, v, ts in [("A", "w", 0), ("A", "x", 1)]]
+        >>> records = [("A", "w", 0), ("A", "x", 1)]
+        >>> [list(buffer.put(Update(k, k.encode(), v, None, ts), now_us=0)) for k, v, ts in records]
         [[], []]
         >>> [emission.row.value for emission in buffer.put(Update("B", b"B", "y", None, 2), now_us=0)]
         ['x']
@@ -204,7 +208,7 @@ class SuppressBuffer:
         """When a row is due, on the clock of the rule (event time, or the wall clock for ``wall``)."""
         return row.buffer_us + self.rule.wait_us
 
-    def put(self, update: Update, now_us: int, stream_us: int | None = None) -> list[Emission]:
+    def put(self, update: Update, now_us: int, stream_us: int | None = None) -> Iterator[Emission]:
         """Apply one change: advance stream time, insert or overwrite, then evict until every bound holds (R92).
 
         Args:
@@ -214,24 +218,24 @@ class SuppressBuffer:
                 be that of another scope's record.
 
         Returns:
-            The rows that leave, oldest first; the new row may be among them.
+            The rows that leave, oldest first; the new row may be among them. Bounds hold once all have been taken.
 
         Raises:
-            BufferFullError: a bound of a ``shut_down`` buffer is exceeded after everything due has left.
+            BufferFullError: while iterated; a ``shut_down`` buffer is over its bound after everything due has left.
         """
         self._advance(update.ts_us if stream_us is None else stream_us)
         clock_us = self._clock(now_us)
         self._store(self._measured(self._inserted(update, clock_us)))
-        return [*self._evict_due(clock_us), *self._enforce_bounds()]
+        return chain(self._evict_due(clock_us), self._enforce_bounds())
 
-    def tick(self, now_us: int) -> list[Emission]:
+    def tick(self, now_us: int) -> Iterator[Emission]:
         """Advance the wall clock, never stream time, and emit rows that have waited too long by it (R118-R123)."""
-        return list(self._evict_due(self._clock(now_us)))
+        return self._evict_due(self._clock(now_us))
 
-    def advance(self, ts_us: int, now_us: int) -> list[Emission]:
+    def advance(self, ts_us: int, now_us: int) -> Iterator[Emission]:
         """Advance stream time without a row, for a record that reached the node but changes nothing in it (R88)."""
         self._advance(ts_us)
-        return list(self._evict_due(self._clock(now_us)))
+        return self._evict_due(self._clock(now_us))
 
     def forget(self, key: Hashable) -> None:
         """Drop a key, if present, because another buffer holds it from now on."""

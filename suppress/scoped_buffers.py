@@ -7,6 +7,7 @@ several scopes moves between their buffers, and continues to wait there as befor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from suppress.buffer_rules import Emission, SuppressBuffer, Update
 from suppress.windows import TimeWindows, Windows
@@ -42,7 +43,7 @@ class ScopedBuffers:
         >>> rule, update = BufferRule("final", wait_us=5, final=True), Update("k", b"k", "v", None, 3)
         >>> buffers = ScopedBuffers(lambda scope: SuppressBuffer(rule), None)
         >>> for scope in (0, 1):
-        ...     told = buffers.put(scope, update, buffers.holder(scope, update, 3), arrived_us=3, now_us=0)
+        ...     left = list(buffers.put(scope, update, buffers.holder(scope, update, 3), arrived_us=3, now_us=0))
         >>> [(scope, buffer.records) for scope, buffer in buffers]
         [(0, 0), (1, 1)]
     """
@@ -95,8 +96,10 @@ class ScopedBuffers:
 
     def put(
         self, scope: int, update: Update, holder: SuppressBuffer, *, arrived_us: int, now_us: int
-    ) -> list[Emission]:
+    ) -> Iterator[Emission]:
         """Apply one change and return what leaves because of it, oldest first in each buffer.
+
+        As with :meth:`SuppressBuffer.put`, it leaves while the result is iterated: take all of it before the next call.
 
         Args:
             scope: The scope of the record.
@@ -106,7 +109,7 @@ class ScopedBuffers:
             now_us: The wall clock.
 
         Raises:
-            BufferFullError: as for :meth:`SuppressBuffer.put`.
+            BufferFullError: while iterated; as for :meth:`SuppressBuffer.put`.
         """
         own = self.of(scope)
         if not own.rule.final:
@@ -116,4 +119,5 @@ class ScopedBuffers:
         if holder is own:
             return own.put(update, now_us, reached_us)
         # No record of the holder's scope came, so its stream time stays.
-        return holder.put(update, now_us, holder.stream_time_us) + own.advance(reached_us, now_us)
+        left = holder.put(update, now_us, holder.stream_time_us)
+        return chain(left, own.advance(reached_us, now_us))

@@ -54,8 +54,8 @@ class SuppressProcessor(Processor):
         )
         assert buffer.stream_time_us is not None  # The update has set it.
         self.metrics.observe_lateness(lateness_us(buffer.stream_time_us, change.ts_us))
-        self._observe()
         yield from self._emit(emissions)
+        self._observe()
 
     def tick(self, now_us: int) -> Iterator[Change]:
         """Emit what has waited too long by the wall clock; stream time stays where it is (R118-R123)."""

@@ -103,7 +103,7 @@ class SuppressFold:
         before = self.stream_times.get(scope)
         return SuppressBuffer.restore(self.rule, before, size_function(self.size_of), self.clock_us)
 
-    def _put(self, buffers: ScopedBuffers, scope: int, event: PlainRow, told: _Counts) -> list[Emission]:
+    def _put(self, buffers: ScopedBuffers, scope: int, event: PlainRow, told: _Counts) -> Iterator[Emission]:
         update = self._update(event)
         holder = buffers.holder(scope, update, _or_own(event, RECORD_US))
         told.suppressed += holder.get(update.key) is not None
@@ -111,9 +111,9 @@ class SuppressFold:
 
     def _ticked(self, buffers: ScopedBuffers, told: _Counts) -> Iterator[Told]:
         for scope, buffer in buffers:
-            due = buffer.tick(self.clock_us)
-            yield from self._emitted(due, scope, [FIRST_PLACE, self.position, scope], told)
-            if due:
+            before = told.emitted
+            yield from self._emitted(buffer.tick(self.clock_us), scope, [FIRST_PLACE, self.position, scope], told)
+            if told.emitted > before:
                 told.observe(buffers)
 
     def _update(self, event: PlainRow) -> Update:

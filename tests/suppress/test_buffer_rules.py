@@ -35,9 +35,14 @@ def content(buffer: SuppressBuffer) -> list[Record]:
     return sorted((str(row.key), row.value, row.ts_us) for row in buffer.rows())
 
 
+def put(buffer: SuppressBuffer, change: Update, now_us: int = 0) -> list[Record]:
+    """What a change made leave."""
+    return shown(buffer.put(change, now_us))
+
+
 def feed(buffer: SuppressBuffer, records: Iterable[Record], now_us: int = 0) -> list[list[Record]]:
     """What each record made leave."""
-    return [shown(buffer.put(update(*record), now_us)) for record in records]
+    return [put(buffer, update(*record), now_us) for record in records]
 
 
 def restored(rule: BufferRule, rows: Iterable[BufferedRow], stream_time_us: int | None, **more: Any) -> SuppressBuffer:
@@ -171,8 +176,8 @@ def test_stream_time_alone_can_evict() -> None:
 @pytest.mark.parametrize(("clock", "left_at"), [("record", 9), ("window_start", 7)])
 def test_a_time_limit_on_windows_counts_from_the_record_or_the_window_start(clock: Any, left_at: int) -> None:
     buffer = SuppressBuffer(BufferRule("windowed", wait_us=7, clock=clock))
-    buffer.put(update("A", "1", 2, window=Window(0, 10)), now_us=0)
-    left = [ts for ts in range(3, 12) if buffer.advance(ts, now_us=0)]
+    put(buffer, update("A", "1", 2, window=Window(0, 10)))
+    left = [ts for ts in range(3, 12) if list(buffer.advance(ts, now_us=0))]
     assert left == [left_at]
 
 
@@ -184,7 +189,7 @@ def test_a_time_limit_on_windows_counts_from_the_record_or_the_window_start(cloc
 def test_ties_leave_in_the_canonical_order_of_their_keys(keys: list[Any], expected: list[Any]) -> None:
     buffer = SuppressBuffer(BufferRule("ties", wait_us=5))
     for key in keys:
-        buffer.put(Update(key, canonical_order(key), "v", None, 0), now_us=0)
+        put(buffer, Update(key, canonical_order(key), "v", None, 0))
     assert [emission.row.key for emission in buffer.advance(5, now_us=0)] == expected
 
 
@@ -224,7 +229,7 @@ def test_a_spilling_buffer_keeps_its_memory_within_the_bound_at_ten_times_the_lo
     buffer = SuppressBuffer(BufferRule("spill", wait_us=1_000, when_full="spill", **bound), size_of=value_size)
     hot = []
     for number in range(500):
-        assert buffer.put(update(f"k{number}", "v", number), now_us=0) == []
+        assert put(buffer, update(f"k{number}", "v", number)) == []
         hot.append(buffer.hot_records)
     assert max(hot) == 50
     assert buffer.records == 500
@@ -232,9 +237,8 @@ def test_a_spilling_buffer_keeps_its_memory_within_the_bound_at_ten_times_the_lo
 
 def _peak_of(take: Callable[[SuppressBuffer], Iterable[object]], keys: int) -> int:
     """The most memory that is in use at once while something is taken from a buffer that has spilled nearly all."""
-    buffer = SuppressBuffer(BufferRule("spill", wait_us=10**6, when_full="spill", max_records=50))
-    for number in range(keys):
-        buffer.put(update(f"k{number}", "v" * 200, number), now_us=0)
+    buffer = SuppressBuffer(BufferRule("spill", wait_us=10**6, when_full="spill", max_records=50, retention_us=10))
+    feed(buffer, ((f"k{number}", "v" * 200, number) for number in range(keys)))
     tracemalloc.start()
     try:
         assert sum(1 for _ in take(buffer)) == keys
@@ -244,7 +248,17 @@ def _peak_of(take: Callable[[SuppressBuffer], Iterable[object]], keys: int) -> i
 
 
 @pytest.mark.rule("R34", "R48", "R82")
-@pytest.mark.parametrize("take", [SuppressBuffer.rows, SuppressBuffer.drain])
+@pytest.mark.parametrize(
+    "take",
+    [
+        SuppressBuffer.rows,
+        SuppressBuffer.drain,
+        lambda buffer: buffer.put(update("last", "v", 10**9), now_us=0),
+        lambda buffer: buffer.advance(10**9, now_us=0),
+        lambda buffer: buffer.tick(10),
+    ],
+    ids=["its rows", "a drain", "an update", "stream time", "a tick"],
+)
 def test_what_a_buffer_has_spilled_comes_back_row_by_row(take: Callable[[SuppressBuffer], Iterable[object]]) -> None:
     assert _peak_of(take, 3_000) < 2 * _peak_of(take, 300)
 
@@ -254,9 +268,9 @@ def _grown_beside_one_that_waits(rule: BufferRule, held_us: int, keys: Iterable[
     tracemalloc.start()
     try:
         buffer = SuppressBuffer(rule)
-        buffer.put(update("held", "v", held_us), now_us=0, stream_us=0)
+        assert list(buffer.put(update("held", "v", held_us), now_us=0, stream_us=0)) == []
         for ts_us, key in enumerate(keys):
-            buffer.put(update(key, "v", ts_us), now_us=0)
+            put(buffer, update(key, "v", ts_us))
         assert buffer.records <= 3
         return tracemalloc.get_traced_memory()[0]
     finally:
@@ -303,7 +317,7 @@ def test_a_replacement_does_not_restart_the_wall_clock_timer() -> None:
 def test_a_sensor_that_is_silent_for_a_day_emits_nothing_and_moves_no_stream_time() -> None:
     buffer = SuppressBuffer(BufferRule("sensor", wait_us=HOUR_US))
     feed(buffer, [("A", "1", 0)], now_us=0)
-    hours = [buffer.tick(hour * HOUR_US) for hour in range(1, 25)]
+    hours = [list(buffer.tick(hour * HOUR_US)) for hour in range(1, 25)]
     assert hours == [[]] * 24
     assert buffer.stream_time_us == 0
 
@@ -312,7 +326,7 @@ def test_a_sensor_that_is_silent_for_a_day_emits_nothing_and_moves_no_stream_tim
 def test_retention_flushes_what_an_event_time_buffer_has_held_too_long() -> None:
     buffer = SuppressBuffer(BufferRule("sensor", wait_us=HOUR_US, retention_us=5 * HOUR_US))
     feed(buffer, [("A", "1", 0)], now_us=7)
-    ticks = [buffer.tick(hour * HOUR_US + 7) for hour in range(1, 25)]
+    ticks = [list(buffer.tick(hour * HOUR_US + 7)) for hour in range(1, 25)]
     assert [position for position, left in enumerate(ticks, start=1) if left] == [5]
     assert ticks[4][0].cause is Cause.RETENTION
 
@@ -390,10 +404,10 @@ def test_a_wall_clock_that_is_set_back_only_makes_rows_wait(restarts: bool) -> N
     rule = BufferRule("wall", wait_us=10, clock="wall")
     buffer = SuppressBuffer(rule)
     feed(buffer, [("A", "1", 0)], now_us=95)
-    assert buffer.tick(100) == []
+    assert shown(buffer.tick(100)) == []
     if restarts:
         buffer = restored(rule, buffer.rows(), buffer.stream_time_us, clock_us=buffer.clock_us)
-    assert buffer.tick(40) == []
+    assert shown(buffer.tick(40)) == []
     feed(buffer, [("B", "2", 0)], now_us=40)
     left = {now: shown(buffer.tick(now)) for now in (50, 104, 105, 109, 110)}
     assert left == {50: [], 104: [], 105: [("A", "1", 0)], 109: [], 110: [("B", "2", 0)]}
@@ -421,8 +435,8 @@ def test_the_wall_clock_is_data_so_that_a_replay_decides_the_same(
 
 def test_final_results_leave_out_tombstones() -> None:
     buffer = SuppressBuffer(BufferRule("final", wait_us=0, clock="window_end", final=True))
-    buffer.put(update("A", None, 3, window=Window(0, 10)), now_us=0)
-    assert buffer.advance(10, now_us=0) == []
+    put(buffer, update("A", None, 3, window=Window(0, 10)))
+    assert shown(buffer.advance(10, now_us=0)) == []
     assert buffer.records == 0
 
 
@@ -436,15 +450,15 @@ def test_of_final_results_only_tombstones_leave_earlier(values: list[Any], left_
     rule = BufferRule("final", wait_us=5, clock="window_end", final=True, tombstone_lead_us=2)
     buffer = SuppressBuffer(rule)
     for value in values:
-        buffer.put(update("A", value, 3, window=Window(0, 10)), now_us=0)
-    emptied = [ts for ts in range(10, 17) if buffer.advance(ts, now_us=0) or not buffer.records]
+        put(buffer, update("A", value, 3, window=Window(0, 10)))
+    emptied = [ts for ts in range(10, 17) if list(buffer.advance(ts, now_us=0)) or not buffer.records]
     assert emptied[0] == left_at
 
 
 def test_an_emitted_row_remembers_what_downstream_knew_before() -> None:
     buffer = SuppressBuffer(BufferRule("old", wait_us=5))
-    buffer.put(update("A", "2", 0, old="1"), now_us=0)
-    buffer.put(update("A", "3", 1, old="2"), now_us=0)
+    put(buffer, update("A", "2", 0, old="1"))
+    put(buffer, update("A", "3", 1, old="2"))
     assert [emission.row.prior for emission in buffer.advance(5, now_us=0)] == ["1"]
 
 

@@ -94,7 +94,7 @@ def test_a_limit_tells_what_downstream_knew_and_waits_from_the_first_update(scop
     first, second = Update("k", b"k", "v", "known", 3), Update("k", b"k", "w", "v", 4)
     for place, update in ((0, first), (scope, second)):
         told = buffers.put(place, update, buffers.holder(place, update, update.ts_us), arrived_us=0, now_us=0)
-        assert told == []
+        assert list(told) == []
     left = buffers.put(scope, replace(first, key="o", ts_us=8), buffers.of(scope), arrived_us=8, now_us=0)
     assert [(emission.row.value, emission.row.prior) for emission in left] == [("w", "known")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timezone
 from typing import Any, Final
@@ -14,7 +15,17 @@ from streams.fields import CLOSED_BY
 from streams.rows import Row
 from streams.spark.flow import KEY, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow
-from streams.spark.suppress_fold import ARRIVED_US, BUFFER_US, FIRST_PLACE, FIRST_US, FULL, SuppressFold
+from streams.spark.suppress_fold import (
+    ARRIVED_US,
+    BUFFER_US,
+    FIRST_PLACE,
+    FIRST_US,
+    FULL,
+    PRIOR,
+    RECORD_US,
+    STREAM_US,
+    SuppressFold,
+)
 from suppress.buffer_rules import BufferRule, Cause, Emission, SuppressBuffer, Update
 from suppress.sizes import sizer
 from suppress.suppress_rules import tie_order
@@ -149,7 +160,7 @@ def _held(rule: BufferRule, batches: list[_Batch]) -> tuple[list[Emission], Supp
         clock_us += step_us
         before = list(buffer.rows())
         try:
-            told = buffer.tick(clock_us)
+            told = list(buffer.tick(clock_us))
             for key, start_us, value, us in changes:
                 window = Window(start_us, start_us + 10)
                 parts = Row({"k": key, "windowStart": start_us, "windowEnd": start_us + 10})
@@ -194,3 +205,43 @@ def test_stored_after_each_batch_a_buffer_tells_and_holds_what_one_in_memory_doe
         (row.key["k"], row.key["windowStart"], row.ts_us, row.buffer_us, row.first_us, row.arrived_us)
         for row in buffer.rows()
     )
+
+
+def _window(key: str, start_us: int) -> PlainRow:
+    return {"k": key, "windowStart": instant(start_us), "windowEnd": instant(start_us + 10)}
+
+
+def _waiting(keys: int) -> Iterator[PlainRow]:
+    """Final results that wait for the end of one window in scope 1, and one of a later window in scope 0."""
+    for key in range(keys):
+        yield _final_state(_window(f"k{key}", 0), scope=1, us=3, end_us=10, arrived_us=0)
+    yield _final_state(_window("other", 10), scope=0, us=19, end_us=20, arrived_us=4)
+
+
+def _final_state(key: PlainRow, *, scope: int, us: int, end_us: int, arrived_us: int) -> PlainRow:
+    values = {VALUE: {"n": "v" * 200}, OLD: None, PRIOR: None, SCOPE: scope}
+    return {KEY: key, **values, US: us, BUFFER_US: end_us, FIRST_US: end_us, ARRIVED_US: arrived_us}
+
+
+def _peak_of(key: str | None, clock_us: int, keys: int) -> int:
+    """The most memory that is in use at once while a record of scope 1 or the clock lets go of so many results."""
+    row = {VALUE: {"n": "v"}, OLD: None, US: 19, RECORD_US: 15, STREAM_US: 15, SCOPE: 1, PLACE: [3]}
+    events = [] if key is None else [{KEY: _window(key, 10), **row}]
+    rule = BufferRule("held", 0, "window_end", max_records=50, when_full="spill", retention_us=5, final=True)
+    tracemalloc.start()
+    try:
+        told = SuppressFold(rule, "record", _WINDOWS, clock_us, {})({}, _waiting(keys), iter(events))
+        assert sum(kind == "out" for kind, _ in told) == keys
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.rule("R34", "R48")
+@pytest.mark.parametrize(
+    ("key", "clock_us"),
+    [("new", 0), ("other", 0), (None, 5)],
+    ids=["a record", "a record of a window that another scope holds", "a tick"],
+)
+def test_what_one_record_or_tick_lets_go_of_leaves_a_spilling_buffer_row_by_row(key: str | None, clock_us: int) -> None:
+    assert _peak_of(key, clock_us, 3_000) < 2 * _peak_of(key, clock_us, 300)

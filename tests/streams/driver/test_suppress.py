@@ -231,11 +231,18 @@ def test_late_expired_skipped_and_suppressed_are_counted_apart() -> None:
 
 
 @pytest.mark.rule("R69", "R72")
-def test_the_buffer_metrics_show_what_is_held_now() -> None:
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [([("a", "abc", 0), ("b", "de", 1)], (5, 2)), ([("a", "abc", 0), ("b", "de", 1), ("c", "f", 6)], (1, 1))],
+    ids=["all wait", "a record lets the others go"],
+)
+def test_the_buffer_metrics_show_what_is_held_now(
+    records: list[tuple[str, str, int]], expected: tuple[int, int]
+) -> None:
     running = limited(Suppressed.until_time_limit("5 us", BufferConfig.unbounded(), size_of="value"))
-    piped(running, "in", ("a", "abc", 0), ("b", "de", 1))
+    piped(running, "in", *records)
     held = {value.name: value.value for value in running.metrics if value.tags.get("buffer-id") == "limit"}
-    assert (held["suppression-buffer-size-current"], held["suppression-buffer-count-current"]) == (5, 2)
+    assert (held["suppression-buffer-size-current"], held["suppression-buffer-count-current"]) == expected
 
 
 def test_bounds_hold_for_each_partition_on_its_own() -> None:

@@ -64,7 +64,10 @@ def drain(
     dry_run: DryRunFlag = False,
     json: AsJson = False,
 ) -> None:
-    """Process the available input, then emit all that these suppressions hold: before you remove them from the plan."""
+    """Process the available input, then emit all that these suppressions hold: before you remove them from the plan.
+
+    Windows that are not final yet leave too. If the suppression stays, those that get more records are emitted again.
+    """
     settings, plan = _checked(config, sets, names)
     spark = quiet_session("suppress drain")
     before = _held(spark, settings, plan, work, names)

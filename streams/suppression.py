@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from streams.fields import CLOSED_BY
 from streams.nodes import Suppress
 from streams.plan_facts import windowed_ancestor
 from streams.rows import Row
 from suppress.buffer_rules import BufferRule, Cause
 from suppress.suppress_rules import buffer_rule
+
+#: What let a final result go, if it was not stream time.
+_NOT_BY_STREAM_TIME: Final = {Cause.RETENTION: "wall_clock", Cause.DRAIN: "drain"}
 
 
 def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRule:
@@ -24,7 +29,7 @@ def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRu
 
 
 def stamped(rule: BufferRule, value: Row | None, cause: Cause) -> Row | None:
-    """A value as it leaves the buffer: a final result says which clock closed it, if the wall clock may do so."""
+    """A value as it leaves the buffer: a final result says what let it go, if the wall clock may do so."""
     if value is None or not rule.final or rule.retention_us is None:
         return value
-    return Row({**value, CLOSED_BY: "wall_clock" if cause is Cause.RETENTION else "stream_time"})
+    return Row({**value, CLOSED_BY: _NOT_BY_STREAM_TIME.get(cause, "stream_time")})

@@ -471,12 +471,30 @@ def test_a_window_that_the_wall_clock_closed_stays_closed_through_a_grace_of_man
     assert running.counters("counts")["late"] == 1
 
 
-@pytest.mark.rule("R117")
-def test_a_window_that_stream_time_closed_says_so() -> None:
+@pytest.mark.rule("R59", "R117")
+@pytest.mark.parametrize(
+    ("leave", "closed_by"),
+    [
+        (lambda running: running.pipe_input("events", "ann", "x", 9 * HOUR_US), "stream_time"),
+        (lambda running: running.advance_wall_clock("3 hours"), "wall_clock"),
+        (lambda running: running.drain("finals"), "drain"),
+    ],
+    ids=["stream time", "wall clock", "drain"],
+)
+def test_a_result_that_the_wall_clock_may_close_says_what_let_it_go(leave: Any, closed_by: str) -> None:
     running = finals(Suppressed.until_window_closes(BufferConfig.unbounded(), retention="3 hours"))
     running.pipe_input("events", "ann", "x", 0)
-    running.pipe_input("events", "ann", "x", 9 * HOUR_US)
-    assert [record.value for record in running.read_output("out")] == [Row(count=1, closed_by="stream_time")]
+    leave(running)
+    assert [record.value for record in running.read_output("out")] == [Row(count=1, closed_by=closed_by)]
+
+
+@pytest.mark.rule("R5", "R54", "R59")
+def test_a_window_that_was_drained_while_it_was_open_is_told_again_with_what_came_later() -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    running.pipe_input("events", "ann", "x", 0)
+    running.drain("finals")
+    assert shown(running.read_output("out")) == [("ann", 1, 0)]
+    assert piped(running, "events", ("ann", "x", 1), ("eve", "x", 9 * HOUR_US)) == [("ann", 2, 1)]
 
 
 def _kinds(kind: type[Processor] = Processor) -> Iterator[type[Processor]]:

@@ -31,7 +31,7 @@ from suppress.sizes import sizer
 from suppress.suppress_rules import tie_order
 from suppress.window_rules import Window
 from suppress.windows import TimeWindows, Windows
-from versioned.durations import instant
+from versioned.durations import instant, instant_us
 from versioned.errors import BufferFullError
 
 _RULE: Final = BufferRule("held", wait_us=5, clock="wall")
@@ -87,6 +87,16 @@ def test_where_scopes_are_one_later_on_what_leaves_each_comes_as_a_whole(clock_u
     rows = [*_left(1, _RULE, clock_us, drains), *_left(0, _RULE, clock_us, drains)]
     rows.sort(key=lambda row: (row[PLACE], row[SCOPE]))
     assert [row[KEY]["k"] for row in rows] == ["00", "01", "10", "11"]
+
+
+@pytest.mark.rule("R59", "R117")
+def test_a_window_that_is_drained_while_it_is_open_says_so() -> None:
+    final = BufferRule("final", wait_us=0, clock="window_end", final=True, retention_us=9)
+    key = {"k": "a", "windowStart": _START, "windowEnd": _END}
+    event = {KEY: key, VALUE: {"n": 1}, OLD: None, US: instant_us(_START), PLACE: [1]}
+    fold = SuppressFold(final, "record", TimeWindows.of("1 day"), 0, {}, drains=True)
+    told = fold({SCOPE: 0}, iter([]), iter([event]))
+    assert [row[VALUE] for kind, row in told if kind == "out"] == [Row(n=1, closed_by="drain")]
 
 
 _WINDOWS: Final = TimeWindows.of("10 us")

@@ -172,7 +172,7 @@ class NodeMetrics:
         self._gauges["lateness"].sample(lateness_us)
 
     def observe_buffer(self, size: int, records: int) -> None:
-        """Sample the buffer's bytes and rows after a record or a tick."""
+        """Sample the buffer's bytes and rows, after a record, or a tick or drain by which rows left."""
         self._gauges["size"].sample(size)
         self._gauges["count"].sample(records)
 

@@ -119,8 +119,6 @@ class StreamTableJoinProcessor(Processor):
             self.count_late(change.ts_us, "came after those of its time had been joined, and was put aside")
             self.metrics.count("dropped")
             self.context.reject(self.node, change, TOO_LATE)
-        records, size = self.held()
-        self.metrics.observe_buffer(size, records)
 
     def _answer_each(self, released: list[Waiting]) -> Iterator[Change]:
         """Join released records, each at its own offset instead of that of the record that released it."""

@@ -100,9 +100,11 @@ class SuppressProcessor(Processor):
     def _emit_of_each(self, leaving: Callable[[SuppressBuffer], Iterable[Emission]]) -> Iterator[Change]:
         """Emit what leaves the buffer of each partition, as changes of that partition."""
         for partition, buffer in self._buffers:
+            held = buffer.records
             with self.context.at(partition=partition):
                 yield from self._emit(leaving(buffer))
-        self._observe()
+            if buffer.records < held:
+                self._observe()
 
     def _emit(self, emissions: Iterable[Emission]) -> Iterator[Change]:
         for emission in emissions:

@@ -102,7 +102,7 @@ class SuppressColumns:
             yield from _told("out", self._emitted(pool, folded, len(held), places, scope), schema)
             held = self._rows_at(pool, folded.held)
         assert held is not None
-        if self.drains:
+        if self.drains and len(held):
             emitted += len(held)
             yield from _told("out", _drained(held, scope, self.position), schema)
             seen.samples += 1

@@ -28,7 +28,8 @@ PRIOR, BUFFER_US, FIRST_US, ARRIVED_US, SIZE = "_prior", "_buffer_us", "_first_u
 EMITTED, SUPPRESSED, RECORDS, BYTES, ALARM, FULL = "emitted", "suppressed", "records", "bytes", "alarm", "full: "
 #: Prefix of a scope: a count with its stream time in microseconds, from buffers of final results.
 TIME_OF: Final = "stream time of "
-#: Name of a count: how often the buffer was measured; after each record, as on the test driver (R70, R73).
+#: Name of a count: how often the buffer was measured: after each record, and in each scope that a tick or a drain
+#: has let rows out of, as on the test driver (R70, R73).
 SAMPLES: Final = "samples"
 #: Fields of an event that a change of a window itself does not show: the ts of its record, and stream time then.
 RECORD_US, STREAM_US = "_record_us", "_stream_us"
@@ -88,9 +89,7 @@ class SuppressFold:
         if not is_ticked:
             yield from self._ticked(buffers, told)
         if self.drains:
-            for scope, buffer in buffers:
-                yield from self._emitted(buffer.drain(), scope, [-FIRST_PLACE, self.position, scope], told)
-            told.observe(buffers)
+            yield from self._drained(buffers, told)
         for scope, buffer in buffers:
             yield from (("state", self._stored(row, scope)) for row in buffer.rows())
         yield from (("count", counted) for counted in count_rows(told.emitted, told))
@@ -111,9 +110,17 @@ class SuppressFold:
 
     def _ticked(self, buffers: ScopedBuffers, told: _Counts) -> Iterator[Told]:
         for scope, buffer in buffers:
-            before = told.emitted
-            yield from self._emitted(buffer.tick(self.clock_us), scope, [FIRST_PLACE, self.position, scope], told)
-            if told.emitted > before:
+            held = buffer.records
+            due = buffer.tick(self.clock_us)
+            yield from self._emitted(due, scope, [FIRST_PLACE, self.position, scope], told)
+            if buffer.records < held:
+                told.observe(buffers)
+
+    def _drained(self, buffers: ScopedBuffers, told: _Counts) -> Iterator[Told]:
+        for scope, buffer in buffers:
+            held = buffer.records
+            yield from self._emitted(buffer.drain(), scope, [-FIRST_PLACE, self.position, scope], told)
+            if held:
                 told.observe(buffers)
 
     def _update(self, event: PlainRow) -> Update:

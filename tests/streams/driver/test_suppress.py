@@ -530,6 +530,21 @@ def test_a_drain_sends_everything_held_downstream_oldest_first() -> None:
     assert running.read_output("out") == []
 
 
+@pytest.mark.rule("R70", "R73")
+@pytest.mark.parametrize("leave", ["tick", "drain"])
+def test_a_buffer_is_measured_when_rows_leave_a_partition_and_not_at_an_idle_tick(leave: str) -> None:
+    running = limited(Suppressed.until_wall_clock_time_limit("10 seconds", BufferConfig.unbounded()))
+    for partition in (0, 1):
+        running.pipe_input("in", f"k{partition}", "v", 1, partition=partition)
+    running.advance_wall_clock("5 seconds")
+    running.advance_wall_clock("6 seconds") if leave == "tick" else running.drain("limit")
+    running.advance_wall_clock("1 second")
+    running.drain("limit")
+    readings = {value.name: value.value for value in running.metrics if value.tags.get("buffer-id") == "limit"}
+    # One and two rows after the records, one and none after each partition.
+    assert readings["suppression-buffer-count-avg"] == (1 + 2 + 1 + 0) / 4
+
+
 RECORDS = st.lists(
     st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.sampled_from("xyz")), st.integers(0, 60)), max_size=30
 )

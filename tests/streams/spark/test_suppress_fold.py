@@ -15,6 +15,7 @@ from streams.fields import CLOSED_BY
 from streams.rows import Row
 from streams.spark.flow import KEY, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow
+from streams.spark.meeting_scopes import TOGETHER
 from streams.spark.suppress_fold import (
     ARRIVED_US,
     BUFFER_US,
@@ -23,6 +24,7 @@ from streams.spark.suppress_fold import (
     FULL,
     PRIOR,
     RECORD_US,
+    SAMPLES,
     STREAM_US,
     SuppressFold,
 )
@@ -87,6 +89,18 @@ def test_where_scopes_are_one_later_on_what_leaves_each_comes_as_a_whole(clock_u
     rows = [*_left(1, _RULE, clock_us, drains), *_left(0, _RULE, clock_us, drains)]
     rows.sort(key=lambda row: (row[PLACE], row[SCOPE]))
     assert [row[KEY]["k"] for row in rows] == ["00", "01", "10", "11"]
+
+
+@pytest.mark.rule("R70", "R73")
+@pytest.mark.parametrize(("clock_us", "drains"), [(5, False), (4, True)], ids=["a tick", "a drain"])
+@pytest.mark.parametrize("scopes", [(), (0,), (0, 1)], ids=["no", "one", "two"])
+def test_a_buffer_is_measured_once_for_each_scope_that_rows_leave(
+    scopes: tuple[int, ...], clock_us: int, drains: bool
+) -> None:
+    waiting = _told(None, 0, [], {"k": "a"})["state"]
+    states = iter([{**waiting, KEY: {"k": f"k{scope}"}, SCOPE: scope} for scope in scopes])
+    told = SuppressFold(_RULE, "record", None, clock_us, {}, drains)({TOGETHER: 0}, states, iter([]))
+    assert [row for kind, row in told if kind == "count" and row[0] == SAMPLES] == [(SAMPLES, len(scopes))]
 
 
 @pytest.mark.rule("R59", "R117")

@@ -73,6 +73,15 @@ def test_a_record_moves_the_time_of_its_own_scope_also_where_another_one_holds_i
     assert {scope: buffer.stream_time_us for scope, buffer in buffers} == {0: 7, 1: 3}
 
 
+@pytest.mark.rule("R5", "R88")
+def test_a_record_into_a_window_that_another_scope_holds_closes_windows_of_its_own_scope() -> None:
+    buffers = _buffers(_FINAL, _TUMBLING)
+    assert _put(buffers, 1, 7, 7, 7) == []
+    assert _put(buffers, 0, 150, 150, 150, window=Window(100, 200)) == []
+    assert _put(buffers, 1, 120, 150, 120, window=Window(100, 200)) == [7]
+    assert {scope: buffer.records for scope, buffer in buffers} == {0: 1, 1: 0}
+
+
 def test_a_window_that_moves_does_not_bring_the_time_of_the_scope_that_held_it() -> None:
     buffers = _buffers(_FINAL, _SESSIONS)
     assert _put(buffers, 0, 7, 7, 7) == []

@@ -22,6 +22,15 @@ _ALL = [
     Suppressed.until_time_limit("5 s", _EAGER),
     Suppressed.until_wall_clock_time_limit("5 s", _EAGER),
 ]
+_SPILLING = BufferConfig.max_records(3).with_max_bytes(9).spill_to_disk_when_full()
+#: Every option has another value than its default, except the name.
+_FULLY_SET = [
+    Suppressed.until_window_closes(_SPILLING, size_of="value", close_idle=True, retention="1 day"),
+    Suppressed.until_time_limit(
+        "5 s", _SPILLING, timer="last", max_age="9 s", clock="window_start", size_of="value", retention="1 day"
+    ),
+    Suppressed.until_wall_clock_time_limit("5 s", _SPILLING, size_of="value", retention="1 day"),
+]
 
 
 def test_the_class_with_the_factories_is_no_suppression() -> None:
@@ -53,9 +62,14 @@ def test_a_type_checker_refuses_an_eager_buffer_for_final_results(tmp_path: Path
 
 
 @pytest.mark.rule("R57", "R58")
-@pytest.mark.parametrize("suppressed", _ALL, ids=lambda value: type(value).__name__)
-def test_each_kind_takes_a_name_and_keeps_everything_else(suppressed: Suppressed) -> None:
-    assert suppressed.with_name("n").with_name("n") == suppressed.with_name("n") != suppressed
+@pytest.mark.parametrize("suppressed", _FULLY_SET, ids=lambda value: type(value).__name__)
+def test_each_kind_takes_a_name_and_keeps_everything_else(suppressed: Any) -> None:
+    assert {field.name for field in fields(suppressed) if getattr(suppressed, field.name) == field.default} == {"name"}
+    before, after = (
+        {field.name: getattr(one, field.name) for field in fields(one)}
+        for one in (suppressed, suppressed.with_name("n"))
+    )
+    assert after == {**before, "name": "n"}
 
 
 @pytest.mark.rule("R55", "R107")

@@ -322,9 +322,12 @@ def test_the_refused_global_table_says_why() -> None:
 
 
 @pytest.mark.rule("R18")
-def test_retention_of_a_key_value_store_is_ignored_with_a_note(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("store", [_KV, _WEEK], ids=["key-value", "versioned"])
+def test_retention_of_any_other_store_than_one_of_windows_is_ignored_with_a_note(
+    store: Materialized, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, logger="streams.plan_checks"):
-        StreamsBuilder().table("t", _KV.with_retention("1 hour"))
+        StreamsBuilder().table("t", store.with_retention("1 hour"))
     assert [record.levelname for record in caplog.records] == ["INFO"]
     assert "ignored" in caplog.text
 
@@ -392,6 +395,14 @@ def test_the_retention_given_to_a_store_is_that_of_its_windows_unless_it_is_read
 ) -> None:
     node: Any = _windowed(materialized=store.with_retention("3 days")).node
     assert node.materialized.retention == timedelta(days=days)
+
+
+@pytest.mark.rule("R19")
+def test_the_retention_that_a_ready_store_does_not_follow_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        Materialized.window_store("hourly", "2 days").with_retention("3 days")
+    told = [(record.levelname, record.message) for record in caplog.records]
+    assert told == [("INFO", "hourly: retention 3 days is ignored; the store keeps its own, 2 days, 0:00:00")]
 
 
 @pytest.mark.rule("R16")

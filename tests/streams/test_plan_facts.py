@@ -10,12 +10,14 @@ import pytest
 from plan_tables import other_table
 
 from streams.functions import python_function
-from streams.nodes import Materialized, StreamSource, TableAggregate
+from streams.nodes import Materialized, StreamSource, TableAggregate, WindowedAggregate
+from streams.options import FOREVER
 from streams.plan_facts import (
     history_retention_of,
     is_versioned,
     least_retention_us,
     taken_of_rows,
+    window_retention_us,
     windowed_ancestor,
 )
 from streams.topology import KTable, StreamsBuilder
@@ -152,6 +154,27 @@ def test_other_operations_lose_the_windows(plan: Plan) -> None:
 )
 def test_windows_must_be_kept_for_their_size_and_grace(windows: Windows, least_us: int | None) -> None:
     assert least_retention_us(windows) == least_us
+
+
+@pytest.mark.rule("R20")
+@pytest.mark.parametrize(
+    ("windows", "retention", "kept"),
+    [
+        (TimeWindows.of("1 hour"), None, timedelta(days=1)),
+        (TimeWindows.of("1 hour").grace("2 days"), None, timedelta(days=2, hours=1)),
+        (UnlimitedWindows(), None, timedelta(days=1)),
+        (TimeWindows.of("1 hour"), timedelta(hours=3), timedelta(hours=3)),
+        pytest.param(TimeWindows.of("1 hour"), FOREVER, FOREVER, marks=pytest.mark.rule("R21")),
+    ],
+    ids=["a day by default", "while it can change", "unlimited", "as stated", "for ever"],
+)
+def test_a_window_is_kept_for_the_stated_time_or_a_day(
+    windows: Windows, retention: timedelta | None, kept: timedelta
+) -> None:
+    grouped = StreamsBuilder().stream("s").group_by_key()
+    node = grouped.windowed_by(windows).count(materialized=Materialized(retention=retention)).node
+    assert isinstance(node, WindowedAggregate)
+    assert window_retention_us(node) == kept // timedelta(microseconds=1)
 
 
 @pytest.mark.rule("R128")

@@ -251,10 +251,17 @@ def test_a_final_window_stays_readable_for_a_day_by_default_and_longer_if_asked(
     key = Row(key="a", windowStart=0, windowEnd=HOUR_US)
     for retention, readable in ((None, False), (timedelta(days=9), True)):
         running = driver(HOURLY, materialized=Materialized(retention=retention))
-        piped(running, ("a", 1, 0), ("b", 1, 24 * HOUR_US))
+        piped(running, ("a", 1, 0), ("b", 1, 25 * HOUR_US))
         assert running.stores["agg"].get(key) is not None
         piped(running, ("b", 1, 72 * HOUR_US))
         assert (running.stores["agg"].get(key) is not None) is readable
+
+
+@pytest.mark.rule("R21")
+def test_a_final_window_that_is_kept_for_ever_stays_readable_after_many_years() -> None:
+    running = driver(HOURLY, materialized=Materialized().with_retention(None))
+    piped(running, ("a", 1, 0), ("b", 1, 900 * 365 * 24 * HOUR_US))
+    assert running.stores["agg"].get(Row(key="a", windowStart=0, windowEnd=HOUR_US)) is not None
 
 
 def test_records_can_be_grouped_by_their_value() -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from trace_rules import cases
 
-from streams.testing import traces
+from streams.testing import TopologyTestDriver, traces
+from streams.testing.trace_run import shown
+from streams.testing.trace_windows import time_limit
 from streams.testing.traces import first_difference, main, run_scenario
 
 TRACES = Path(__file__).parents[2] / "traces"
@@ -34,6 +36,36 @@ EVICTION_TABLES = [scenario for scenario in scenarios("suppress_time_limit") if 
 def test_with_the_record_timer_an_eviction_table_gives_the_outputs_of_kip_328(scenario: dict[str, Any]) -> None:
     by_record = {**scenario, "params": {**scenario["params"], "timer": "record"}}
     assert run_scenario(by_record, "driver")["outputs"] == scenario["kip_outputs"]
+
+
+#: What stays in the buffer of each eviction table, oldest first.
+STAY = {
+    "kip-update-keeps-slot": [("A", "y", 1)],
+    "kip-update-earlier-ts": [("A", "w", 0)],
+    "kip-key-limit-2": [("B", "y", 2), ("C", "z", 3)],
+    "kip-byte-limit": [("B", "zz", 2)],
+    "kip-emit-after-2ms": [("B", "y", 2), ("C", "z", 3)],
+    "kip-emit-after-2ms-late": [],
+    "kip-key-limit-late": [("A", "x", 1), ("B", "y", 2)],
+    "kip-byte-limit-late": [("A", "yy", 1)],
+    "kip-big-record": [("C", "zzz", 2)],
+    "kip-too-big-record": [],
+}
+
+
+@pytest.mark.rule("R94", "R95", "R96", "R97", "R98", "R99", "R100", "R101", "R102", "R103")
+@pytest.mark.parametrize("scenario", EVICTION_TABLES, ids=lambda scenario: scenario["id"])
+def test_with_the_record_timer_the_rows_of_kip_328_stay_in_an_eviction_table(scenario: dict[str, Any]) -> None:
+    plan = time_limit({**scenario["params"], "timer": "record"})
+    running = TopologyTestDriver(plan.topology)
+    for step in scenario["steps"]:
+        assert plan.before is not None
+        plan.before(step)
+        running.pipe_input(step["topic"], step["key"], step["value"], step["ts"] * 1_000)
+    running.read_output("out")
+    running.drain("sup")
+    stay = [shown(record) for record in running.read_output("out")]
+    assert [(row["key"], row["value"], row["ts"]) for row in stay] == STAY[scenario["id"].split("/")[1]]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -243,6 +243,34 @@ def test_the_buffer_metrics_show_what_is_held_now(
     piped(running, "in", *records)
     held = {value.name: value.value for value in running.metrics if value.tags.get("buffer-id") == "limit"}
     assert (held["suppression-buffer-size-current"], held["suppression-buffer-count-current"]) == expected
+
+
+_HOUR = Suppressed.until_time_limit("1 hour", BufferConfig.unbounded())
+
+
+@pytest.mark.rule("R69", "R72", "R76", "R122")
+@pytest.mark.parametrize(
+    ("suppressed", "leave"),
+    [
+        (_HOUR, lambda running: running.pipe_input("in", "b", None, HOUR_US + 1)),
+        (_HOUR, lambda running: running.drain("limit")),
+        (replace(_HOUR, retention_us=SECOND_US), lambda running: running.advance_wall_clock("1 second")),
+        (
+            Suppressed.until_wall_clock_time_limit("1 second", BufferConfig.unbounded()),
+            lambda running: running.advance_wall_clock("1 second"),
+        ),
+    ],
+    ids=["a record", "a drain", "a retention", "a wall-clock limit"],
+)
+def test_what_leaves_is_held_no_more_and_counts_as_emitted_whatever_lets_it_go(
+    suppressed: Suppressed, leave: Callable[[TopologyTestDriver], None]
+) -> None:
+    running = limited(suppressed)
+    piped(running, "in", ("a", "abc", 0), ("b", "de", 1))
+    leave(running)
+    told = {value.name: value.value for value in running.metrics if {"limit"} & set(value.tags.values())}
+    names = ("suppression-buffer-size-current", "suppression-buffer-count-current", "suppression-emit-total")
+    assert [told[name] for name in names] == [0, 0, 2]
 
 
 def test_bounds_hold_for_each_partition_on_its_own() -> None:

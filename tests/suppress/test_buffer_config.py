@@ -68,6 +68,10 @@ def test_another_bound_keeps_the_kind(buffer: Buffer, bound: Callable[[Buffer], 
             BufferConfig.max_bytes(9).spill_to_disk_when_full().with_max_records(2), "spill",
             marks=pytest.mark.rule("R42", "R48"),
         ),
+        pytest.param(
+            BufferConfig.max_records(3).spill_to_disk_when_full().with_max_bytes(9), "spill",
+            marks=pytest.mark.rule("R44", "R48"),
+        ),
     ],
 )  # fmt: skip
 def test_a_bound_on_a_strict_buffer_shuts_it_down_unless_it_spills(made: StrictBufferConfig, when_full: str) -> None:

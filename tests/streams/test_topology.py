@@ -87,7 +87,6 @@ _TABLE_OPERATIONS: list[tuple[type[Node], Make]] = [
 ]
 
 
-@pytest.mark.rule("R24")
 @pytest.mark.parametrize(("kind", "make"), _STREAM_OPERATIONS + _TABLE_OPERATIONS)
 def test_each_operation_adds_one_node_of_its_kind(kind: type[Node], make: Make) -> None:
     tables = _Tables()
@@ -101,6 +100,7 @@ def test_stream_operations_give_streams(kind: type[Node], make: Make) -> None:
     assert isinstance(make(_Tables()), KStream)
 
 
+@pytest.mark.rule("R24")
 @pytest.mark.parametrize(("kind", "make"), _TABLE_OPERATIONS)
 def test_table_operations_give_tables(kind: type[Node], make: Make) -> None:
     assert isinstance(make(_Tables()), KTable)

@@ -92,7 +92,6 @@ def test_builders_leave_the_original_as_it_was() -> None:
     assert buffer == EagerBufferConfig(3)
 
 
-@pytest.mark.rule("R41", "R43")
 @pytest.mark.parametrize("make", [BufferConfig.max_records, BufferConfig.max_bytes])
 def test_a_negative_bound_is_refused(make: Callable[[int], Buffer]) -> None:
     with pytest.raises(ConfigurationError, match="must not be negative; got -1"):

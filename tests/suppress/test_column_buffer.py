@@ -27,7 +27,6 @@ CUTS = st.integers(0, 25)
 Updates = list[tuple[int, int, int]]
 
 
-@pytest.mark.rule("R35", "R85")
 @pytest.mark.parametrize(
     ("bounds", "fits"),
     [

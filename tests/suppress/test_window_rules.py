@@ -215,7 +215,6 @@ def test_sliding_windows_equal_their_definition_before_the_epoch(difference_us: 
     assert sliding_counts(difference_us, times) == sliding_definition(difference_us, times)
 
 
-@pytest.mark.rule("R10")
 def test_what_only_a_later_window_knows_is_no_predecessor_once_the_window_of_that_record_is_deleted() -> None:
     steps = slide(SlidingWindows(difference_us=6), {Window(21, 27): 22}, 26)
     assert [(step.window, step.base) for step in steps] == [(Window(21, 27), Window(21, 27)), (Window(20, 26), None)]

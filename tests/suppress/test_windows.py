@@ -69,7 +69,6 @@ def test_the_grace_in_milliseconds_is_rounded_down() -> None:
     assert TimeWindows.of("1 s").grace(timedelta(microseconds=1_999)).grace_period_ms == 1
 
 
-@pytest.mark.rule("R6")
 def test_windows_tumble_unless_they_advance() -> None:
     assert TimeWindows.of("1 hour").advance_us == TimeWindows.of("1 hour").size_us == 3_600_000_000
 

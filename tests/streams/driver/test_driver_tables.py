@@ -420,7 +420,6 @@ def test_the_times_of_an_aggregates_results_never_go_back(records: list[tuple[st
     assert times == sorted(times)
 
 
-@pytest.mark.rule("R27")
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(1, 9)), st.integers(0, 50)), max_size=30

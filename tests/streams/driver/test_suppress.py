@@ -196,7 +196,6 @@ def test_a_key_created_and_deleted_within_the_wait_comes_out_as_a_tombstone() ->
     assert piped(running, "in", ("a", "1", 0), ("a", None, 1), ("t", "t", 5)) == [("a", None, 1)]
 
 
-@pytest.mark.rule("R92")
 def test_an_emitted_change_tells_what_downstream_knew_before() -> None:
     running = limited(Suppressed.until_time_limit("5 us", BufferConfig.unbounded()))
     for key, value, ts in [("a", "1", 0), ("t", "t", 5), ("a", "2", 6), ("a", "3", 7), ("t", "t", 11)]:

@@ -45,7 +45,6 @@ def test_each_of_several_equal_records_is_added_up(spark: SparkSession, app: Str
     assert sink_rows(spark, app, app.topology) == on_driver(app.topology, _RECORDS)
 
 
-@pytest.mark.rule("R23")
 def test_each_of_several_equal_late_records_is_put_aside(spark: SparkSession, app: StreamingApplication) -> None:
     driver = TopologyTestDriver(app.topology)
     for record in _RECORDS:

@@ -83,7 +83,7 @@ def told(
     return sink_rows(spark, app, topology), on_driver(topology, _INPUT)
 
 
-@pytest.mark.rule("R3", "R51")
+@pytest.mark.rule("R3")
 def test_a_change_meets_the_final_results_of_its_record_only_if_they_are_told_first(
     told: tuple[dict[str, Told], dict[str, Told]],
 ) -> None:

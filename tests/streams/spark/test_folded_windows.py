@@ -41,7 +41,6 @@ def test_a_window_is_in_the_scope_in_which_its_final_result_waits(
     assert [(state[SCOPE], state["n"]) for state in states] == [(scope, 2)]
 
 
-@pytest.mark.rule("R51")
 def test_a_session_that_a_record_ends_as_it_was_tells_an_older_stream_time_than_what_it_becomes() -> None:
     fold = WindowFold(SessionWindows.of("100 us"), _COUNT, 1, ["n"])
     told = fold({KEY: {"k": "a"}}, iter(()), iter([_event(7, 0), _event(50, 0)]))

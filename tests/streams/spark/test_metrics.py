@@ -545,7 +545,7 @@ def test_at_info_a_node_tells_what_it_dropped_and_no_lateness_nor_what_is_made_o
     assert sorted(told) == sorted((node, name) for node, names in wanted.items() for name in names)
 
 
-@pytest.mark.rule("R62", "R75")
+@pytest.mark.rule("R62")
 def test_of_several_results_of_a_record_some_may_be_refused_and_the_record_is_accepted(
     at_info: tuple[StreamingApplication, list[BatchReport]], several: Sequence[Input]
 ) -> None:

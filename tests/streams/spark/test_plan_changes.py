@@ -394,7 +394,7 @@ def test_what_a_limit_holds_does_not_become_final_results_nor_the_reverse(
 
 
 @pytest.mark.slow
-@pytest.mark.rule("R51", "R59")
+@pytest.mark.rule("R59")
 def test_final_results_that_lose_their_bound_are_each_told_once_by_their_windows_store(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -413,7 +413,7 @@ def _idle(suppressed: Any) -> Topology:
 
 
 @pytest.mark.slow
-@pytest.mark.rule("R51", "R117")
+@pytest.mark.rule("R117")
 @pytest.mark.parametrize("final", [_FINAL, _FINAL_UNBOUNDED], ids=["bounded", "unbounded"])
 def test_windows_that_the_wall_clock_closed_are_not_opened_again_by_a_plan_without_it(
     spark: SparkSession, tmp_path: Path, final: Suppressed

@@ -77,7 +77,7 @@ def app(spark: SparkSession, records: list[Input], tmp_path_factory: pytest.Temp
 
 
 @pytest.mark.slow
-@pytest.mark.rule("R7", "R25", "R27")
+@pytest.mark.rule("R7")
 def test_partitions_that_meet_give_what_the_driver_gives(
     spark: SparkSession, app: StreamingApplication, records: list[Input]
 ) -> None:
@@ -354,7 +354,7 @@ def _limited() -> Topology:
     return builder.build()
 
 
-@pytest.mark.rule("R4")
+@pytest.mark.rule("R25")
 def test_a_limited_key_that_comes_from_two_partitions_ends_on_its_newest_value(
     spark: SparkSession, tmp_path: Path
 ) -> None:

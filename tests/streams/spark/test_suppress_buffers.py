@@ -426,7 +426,7 @@ def test_a_tick_that_died_behind_its_last_table_gets_its_ledger_row_though_what_
     assert examine(again).findings == ()
 
 
-@pytest.mark.rule("R42", "R47")
+@pytest.mark.rule("R35", "R42", "R47")
 def test_a_full_strict_buffer_commits_nothing_and_goes_on_with_a_larger_bound(
     spark: SparkSession, tmp_path: Path
 ) -> None:

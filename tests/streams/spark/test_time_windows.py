@@ -102,7 +102,7 @@ def _records() -> list[Input]:
 
 
 @pytest.mark.slow
-@pytest.mark.rule("R10", "R13", "R23")
+@pytest.mark.rule("R10", "R13")
 def test_results_are_those_of_the_driver(spark: SparkSession, app: StreamingApplication) -> None:
     wanted = on_driver(_topology(), [record for record in _records() if record.topic == "a"])
     got = sink_rows(spark, app, _topology())
@@ -111,7 +111,7 @@ def test_results_are_those_of_the_driver(spark: SparkSession, app: StreamingAppl
 
 
 @pytest.mark.slow
-@pytest.mark.rule("R10", "R13", "R23", "R65", "R67")
+@pytest.mark.rule("R10", "R13", "R62")
 @pytest.mark.parametrize("name", _WINDOWS)
 def test_late_records_and_expired_windows_are_counted_apart(told: dict[str, dict[str, int]], name: str) -> None:
     driver = TopologyTestDriver(_topology())

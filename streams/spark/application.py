@@ -33,7 +33,7 @@ from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.lost_ledger import told_by_tables
 from streams.spark.lost_scopes import refuse_lost_scopes
 from streams.spark.metrics import MetricsLevel
-from streams.spark.orphans import holding_tables, refuse_orphans, refuse_returned
+from streams.spark.orphans import holding_tables, refuse_orphans, refuse_returned, warn_of_unheard_results
 from streams.spark.own_sources import check_own_sources, refuse_own_sources
 from streams.spark.personal import check_personal
 from streams.spark.pictures import buffer_of, grace_of, lateness_of
@@ -329,6 +329,7 @@ class StreamingApplication:
         """
         self._refuse_unfit(found.state, found)
         refuse_returned(self._spark, self.root, found, self.topology, self._parts.operators)
+        warn_of_unheard_results(self._spark, self.root, found.state, self._parts.operators)
         # The topics that the last start kept take precedence: it may have died before its first ledger row.
         return topics_in_order(self.name, found.topics or found.state.topics, self._setup.sources)
 

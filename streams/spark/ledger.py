@@ -66,8 +66,9 @@ class LedgerState:
 
     ``stream_times`` per node and ``maxima`` per source node are instants by scope; ``topics`` the sources in the
     checkpoint's order; ``alarms`` the wall-clock times at which nodes have something to do without input; ``buffers``
-    the tables in which rows may wait; ``buffer_clocks`` the clock by which each suppression releases rows; ``clock_us``
-    the clock of the last batch; ``totals`` the metrics' counts so far.
+    the tables in which rows may wait; ``buffer_clocks`` the clock by which each suppression releases rows; ``finals``
+    the table of the windows of each suppression without a buffer; ``clock_us`` the clock of the last batch; ``totals``
+    the metrics' counts so far.
     """
 
     epoch: int = 1
@@ -78,6 +79,7 @@ class LedgerState:
     alarms: Mapping[str, int] = field(default_factory=dict)
     buffers: tuple[str, ...] = ()
     buffer_clocks: Mapping[str, str] = field(default_factory=dict)
+    finals: Mapping[str, str] = field(default_factory=dict)
     clock_us: int = 0
     totals: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: Id of the checkpoint that counted the newest batch, and the fingerprints of that batch's input by topic.
@@ -123,7 +125,7 @@ class LedgerState:
         """The state as JSON, for the ledger's column ``state``."""
         said: dict[str, Any] = {"stream_times": self.stream_times, "maxima": self.maxima, "topics": self.topics}
         said |= {"alarms": self.alarms, "buffers": self.buffers, "clock_us": self.clock_us}
-        said |= {"totals": self.totals, "buffer_clocks": self.buffer_clocks}
+        said |= {"totals": self.totals, "buffer_clocks": self.buffer_clocks, "finals": self.finals}
         said |= {"checkpoint": self.checkpoint, "fingerprints": self.fingerprints, "tables": self.tables}
         said |= {} if self.behind is None else {"behind": self.behind}
         return json.dumps(said, sort_keys=True)
@@ -135,7 +137,7 @@ class LedgerState:
         times, maxima = _int_keys(said["stream_times"]), _int_keys(said["maxima"])
         rest = {"alarms": said.get("alarms", {}), "clock_us": said.get("clock_us", 0)}
         rest |= {"totals": said.get("totals", {}), "tables": said.get("tables", {})}
-        rest |= {"buffer_clocks": said.get("buffer_clocks", {})}
+        rest |= {"buffer_clocks": said.get("buffer_clocks", {}), "finals": said.get("finals", {})}
         rest |= {"checkpoint": said.get("checkpoint"), "fingerprints": said.get("fingerprints")}
         rest |= {"behind": tuple(said["behind"]) if "behind" in said else None}
         return cls(

@@ -45,6 +45,37 @@ def buffer_clocks(operators: Operators) -> dict[str, str]:
     return {name: operator.rule.clock for name, operator in operators.items() if isinstance(operator, SuppressOperator)}
 
 
+def final_windows(root: TableRef, operators: Operators) -> dict[str, str]:
+    """The table of the windows of each suppression that has no buffer: final results without a bound."""
+    finals = {name: operator for name, operator in operators.items() if isinstance(operator, FinalResultsOperator)}
+    return {name: operator.windows_table(root).short_name for name, operator in finals.items()}
+
+
+def warn_of_unheard_results(spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators) -> None:
+    """Warn if final results without a bound were taken out while windows are open, which nothing emits any more (R59).
+
+    The next batch's ledger row no longer has such a suppression, so the warning comes once.
+
+    Args:
+        spark: The session.
+        root: Where the application's tables are.
+        state: The state in the ledger's newest row.
+        operators: The operators of the plan as it is now.
+    """
+    before, now = state.finals.items(), final_windows(root, operators).items()
+    # Under another name a suppression goes on with the same windows.
+    renamed = {windows for _, windows in now - before}
+    for name, windows in sorted(before - now):
+        target = root.child(windows)
+        if windows not in renamed and not is_missing(spark, target) and _has_open(spark, target):
+            _LOG.warning(
+                'The plan is without the suppression "%s" now, and windows are open in the table "%s". What becomes '
+                "final while the plan is without it is never emitted. Put it back until these windows have closed.",
+                name,
+                windows,
+            )
+
+
 def refuse_orphans(
     spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators, found: RecoverySurvey
 ) -> None:
@@ -93,6 +124,10 @@ def refuse_orphans(
                 "suppression, the grace of the join or the reorder of the table back until the table is empty (a "
                 "suppression is emptied by drain), or delete the table to give the rows up."
             )
+
+
+def _has_open(spark: SparkSession, windows: TableRef) -> bool:
+    return not read_table(spark, windows).where(OPEN).isEmpty()
 
 
 def refuse_returned(

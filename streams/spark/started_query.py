@@ -34,7 +34,7 @@ from streams.spark.ledger import Ledger, LedgerState, tables_after
 from streams.spark.meanwhile import refuse_damage, refuse_restored_ledger
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import BUFFERS, REPORT, Batch
-from streams.spark.orphans import buffer_clocks, holding_tables
+from streams.spark.orphans import buffer_clocks, final_windows, holding_tables
 from streams.spark.places import Order, placed
 from streams.spark.reader_options import readable
 from streams.spark.recovery import RecoverySurvey, checkpoint_of, written_before_crash
@@ -335,7 +335,8 @@ class StartedQuery:
         alarms = {name: report.alarm_us for name, report in reports.items() if report.alarm_us is not None}
         after = LedgerState(
             batch.epoch, batch.batch_id, times | batch.offsets, batch.details["maxima"], self._topics, alarms,
-            holding_tables(self._operators), buffer_clocks(self._operators), batch.clock_us, totals,
+            holding_tables(self._operators), buffer_clocks(self._operators),
+            final_windows(self._setup.root, self._operators), batch.clock_us, totals,
             checkpoint=self._query_id(), fingerprints=batch.details[FINGERPRINTS],
             tables=tables_after(self._state, batch.landed, self._parts.tables),
         )  # fmt: skip

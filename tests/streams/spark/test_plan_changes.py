@@ -340,12 +340,34 @@ def test_what_comes_only_once_is_known_again_by_a_node_of_another_name_and_from_
     assert (run("orders_in", 5), run("orders_in", 6), run("orders_in", 8)) == (1, 1, 2)
 
 
-def _final(bound: StrictBufferConfig) -> Topology:
+def _final(bound: StrictBufferConfig, name: str = "final") -> Topology:
     builder = StreamsBuilder()
     hourly = builder.stream("a", name="stream", **_SOURCE).group_by_key().windowed_by(TimeWindows.of("1 hour"))
-    final = Suppressed.until_window_closes(bound)
-    hourly.count(name="hourly").suppress(final, name="final").to_changelog("out")
+    hourly.count(name="hourly").suppress(Suppressed.until_window_closes(bound), name=name).to_changelog("out")
     return builder.build()
+
+
+def _every_change() -> Topology:
+    builder = StreamsBuilder()
+    hourly = builder.stream("a", name="stream", **_SOURCE).group_by_key().windowed_by(TimeWindows.of("1 hour"))
+    hourly.count(name="hourly").to_changelog("out")
+    return builder.build()
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R59")
+def test_final_results_without_a_bound_that_are_taken_out_while_a_window_is_open_are_warned_of_once(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = list[int]()
+    unbounded = BufferConfig.unbounded()
+    # Under another name they go on with the same windows.
+    plans = (_final(unbounded), _final(unbounded, "renamed"), _every_change(), _every_change())
+    for number, plan in enumerate(plans):
+        write_records(spark, tmp_path, plan, [Input("a", "k", "1", 10 + number)], number)
+        application(spark, tmp_path, plan).run()
+        told.append(caplog.text.count('without the suppression "renamed" now, and windows are open in the table'))
+    assert (told, caplog.text.count("The plan is without the suppression")) == ([0, 0, 1, 1], 1)
 
 
 @pytest.mark.slow

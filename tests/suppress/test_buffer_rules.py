@@ -124,6 +124,7 @@ def test_an_old_record_is_not_held_back_by_a_younger_one_that_came_first() -> No
     buffer = eviction_table(wait_us=2)
     emitted = feed(buffer, [("A", "x", 2), ("B", "y", 1), ("C", "z", 3), ("C", "zz", 4)])
     assert emitted == [[], [], [("B", "y", 1)], [("A", "x", 2)]]
+    assert content(buffer) == [("C", "zz", 4)]
 
 
 @pytest.mark.rule("R105")
@@ -473,6 +474,7 @@ def rules(*when_full: str) -> st.SearchStrategy[BufferRule]:
         BufferRule,
         node=st.just("any"),
         wait_us=st.integers(0, 30),
+        clock=st.sampled_from(["record", "wall"]),
         timer=st.sampled_from(["first", "record", "last"]),
         max_age_us=st.just(40),
         max_records=st.one_of(st.none(), st.integers(0, 4)),
@@ -492,7 +494,8 @@ def fed(buffer: SuppressBuffer, records: list[Record]) -> tuple[list[list[Record
     emitted = []
     for record in records:
         try:
-            emitted += feed(buffer, [record])
+            # The times of the records are those of the wall clock, too.
+            emitted += feed(buffer, [record], now_us=record[2])
         except BufferFullError:
             return emitted, True
     return emitted, False
@@ -505,15 +508,16 @@ def brute_force(rule: BufferRule, records: list[Record]) -> tuple[list[list[Reco
     emitted: list[list[Record]] = []
     for key, value, ts in records:
         stream_time = max(stream_time, ts)
+        slot = stream_time if rule.clock == "wall" else ts
         row = next((row for row in rows if row["key"] == key), None)
         if row is None:
-            rows.append({"key": key, "slot": ts, "first": ts, "value": value, "ts": ts})
+            rows.append({"key": key, "slot": slot, "first": slot, "value": value, "ts": ts})
         else:
             row.update(value=value, ts=ts)
             if rule.timer == "record":
-                row["slot"] = ts
+                row["slot"] = slot
             elif rule.timer == "last":
-                row["slot"] = min(max(row["slot"], ts), row["first"] + max(0, 40 - rule.wait_us))
+                row["slot"] = min(max(row["slot"], slot), row["first"] + max(0, 40 - rule.wait_us))
         emitted.append([])
         while rows:
             oldest = min(rows, key=lambda row: (row["slot"], row["key"]))
@@ -532,7 +536,7 @@ def brute_force(rule: BufferRule, records: list[Record]) -> tuple[list[list[Reco
     return emitted, False
 
 
-@pytest.mark.rule("R35", "R92", "R107")
+@pytest.mark.rule("R35", "R92", "R107", "R114")
 @ANY_BUFFER
 @given(rule=ANY_RULE, records=RECORDS)
 def test_any_history_leaves_as_the_plain_algorithm_says(rule: BufferRule, records: list[Record]) -> None:
@@ -548,7 +552,7 @@ def test_a_spilling_buffer_emits_what_an_unbounded_one_emits(rule: BufferRule, r
     assert feed(SuppressBuffer(spilling), records) == feed(SuppressBuffer(unbounded), records)
 
 
-@pytest.mark.rule("R85", "R86")
+@pytest.mark.rule("R85", "R86", "R114")
 @ANY_BUFFER
 @given(rule=ANY_RULE, records=RECORDS)
 def test_every_bound_holds_after_every_record(rule: BufferRule, records: list[Record]) -> None:

@@ -154,6 +154,8 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
     ("functions", "f", lambda: _grouped_stream().aggregate(int, _NOTHING, name="f")),
     ("functions", "f", lambda: _grouped_stream().aggregate(_NOTHING, lambda key, value, total: total, name="f")),
     ("functions", "f", lambda: _grouped_table().reduce(_NOTHING, lambda total, value: total, name="f")),
+    ("R163", "a", lambda: _grouped_table().reduce(lambda total, value: total, _NOTHING, name="a")),
+    ("R163", "a", lambda: _grouped_table().aggregate(int, lambda key, value, total: total, _NOTHING, name="a")),
     ("R165", "s", lambda: _versioned().suppress(_LIMIT, name="s")),
     ("R165", "s", lambda: _versioned().filter(_same, materialized=_WEEK).suppress(_LIMIT, name="s")),
     ("R166", "s", lambda: _versioned().filter(_same).suppress(_LIMIT, name="s")),
@@ -187,6 +189,7 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
     ("R14", "hourly", lambda: _stored(SlidingWindows(3_600_000_000), timedelta(hours=2) - _TICK)),
     ("window-store", "hourly", lambda: _windowed(materialized=_WEEK)),
     ("R150", "j", lambda: _complete_join(_versioned(), _KV)),
+    ("R150", "j", lambda: _joined(history="complete", foreign_key="v", name="j")),
     ("unique-names", "sup", lambda: build_case("suppress_duplicate_names")),
     ("legal-names", "in/flights", lambda: StreamsBuilder().table("in/flights")),
     ("legal-names", "(empty)", lambda: StreamsBuilder().table("")),
@@ -247,7 +250,7 @@ def _sessions() -> Any:
     return StreamsBuilder().stream("s").group_by_key().windowed_by(SessionWindows.of("1 s"))
 
 
-@pytest.mark.rule("R9", "R14", "R51", "R54", "R145", "R165", "R166", "R169", "R170")
+@pytest.mark.rule("R9", "R14", "R51", "R54", "R145", "R150", "R163", "R165", "R166", "R169", "R170")
 @pytest.mark.parametrize(("rule", "node", "make"), _REFUSED)
 def test_a_plan_that_can_never_work_is_refused_with_its_rule_and_node(
     rule: str, node: str, make: Callable[[], object]
@@ -304,7 +307,6 @@ def test_final_results_of_windows_with_a_stream_time_per_key_are_refused_with_wh
         _by_key_time().suppress(_FINAL)
 
 
-@pytest.mark.rule("R111")
 @pytest.mark.parametrize("scope", ["partition", "store", "key"])
 def test_a_time_limit_works_behind_windows_of_any_stream_time(scope: Any) -> None:
     assert _windowed(materialized=Materialized(time_scope=scope)).suppress(_LIMIT, name="s").node.name == "s"
@@ -430,8 +432,6 @@ def test_retention_is_set_on_the_store_or_the_join_and_that_of_a_store_may_be_fo
         lambda: Materialized.versioned("-1 ms"),
         lambda: Materialized.versioned("1 day", grace="-1 ms"),
         lambda: Materialized.versioned("1 day", grace="2 days"),
-        lambda: Materialized.versioned("1 day", segment_interval="0 ms"),
-        lambda: Materialized.versioned("1 day", segment_interval=timedelta(microseconds=999)),
         lambda: Materialized(grace=timedelta(0)),
         lambda: Materialized().with_retention("-1 ms"),
         lambda: Joined.with_grace_period("-1 ms"),
@@ -442,6 +442,16 @@ def test_retention_is_set_on_the_store_or_the_join_and_that_of_a_store_may_be_fo
 def test_a_store_or_join_with_impossible_durations_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(ConfigurationError):
         make()
+
+
+@pytest.mark.rule("R186")
+@pytest.mark.parametrize(
+    ("interval", "told"),
+    [("0 ms", "0"), ("-1 ms", "-1 millisecond"), (timedelta(microseconds=999), "999 microseconds")],
+)
+def test_a_segment_interval_below_a_millisecond_is_refused_with_its_length(interval: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"segment_interval .* got {told}\b"):
+        Materialized.versioned("1 day", segment_interval=interval)
 
 
 @pytest.mark.parametrize(

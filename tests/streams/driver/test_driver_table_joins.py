@@ -94,6 +94,23 @@ def test_of_a_mixed_join_only_the_unversioned_side_emits_late_records(
     assert bool(results(driver, late)) is emits
 
 
+@pytest.mark.rule("R156")
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30), st.booleans()), max_size=25))
+def test_the_last_result_of_a_mixed_join_is_that_of_the_latest_by_ts_and_the_latest_by_arrival(
+    puts: list[tuple[str, int, bool]],
+) -> None:
+    driver = joining(left=True, right=False, kind="outer_join")
+    latest: dict[str, tuple[int, str | None]] = {}
+    out: list[tuple[Any, ...]] = []
+    for side, ts, is_tombstone in puts:
+        text = f"{side}{ts}" + ("-" if is_tombstone else "")
+        out += results(driver, text)
+        if side == "b" or side not in latest or ts >= latest[side][0]:
+            latest[side] = (ts, None if is_tombstone else text)
+    expected = tuple(latest.get(side, (0, None))[1] for side in "ab")
+    assert out == [] or out[-1][:-1] == (expected if any(expected) else (None,))
+
+
 @pytest.mark.rule("R146", "R152")
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30), st.booleans()), max_size=25))
 def test_between_versioned_tables_the_last_result_is_the_join_of_the_latest_and_times_never_go_back(

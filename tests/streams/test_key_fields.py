@@ -43,7 +43,7 @@ PLAIN = Materialized.key_value("t")
 VERSIONED = Materialized.versioned("1 day", name="t")
 
 
-@pytest.mark.rule("R137", "R160", "R161", "R162")
+@pytest.mark.rule("R160", "R161", "R162")
 @pytest.mark.parametrize(
     ("materialized", "downstream", "drops"),
     [

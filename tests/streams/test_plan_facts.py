@@ -77,7 +77,7 @@ def _ids(plans: list[tuple[str, Plan]]) -> list[str]:
     return [name for name, _ in plans]
 
 
-@pytest.mark.rule("R127", "R128", "R136")
+@pytest.mark.rule("R128", "R136")
 @pytest.mark.parametrize(("name", "plan"), _KEPT, ids=_ids(_KEPT))
 def test_a_view_of_a_versioned_table_is_versioned(name: str, plan: Plan) -> None:
     assert plan(_versioned()).is_versioned

@@ -223,7 +223,7 @@ def versioned() -> TopologyTestDriver:
     return driver
 
 
-@pytest.mark.rule("R138", "R184")
+@pytest.mark.rule("R138")
 def test_a_store_answers_by_the_name_of_its_node_and_by_its_own() -> None:
     driver = versioned()
     assert driver.stores["price-store"].get("pen") == (Row(price=7), 50)
@@ -231,6 +231,7 @@ def test_a_store_answers_by_the_name_of_its_node_and_by_its_own() -> None:
     assert driver.stores["price-store"].as_of({"item": "pen"}, datetime(1970, 1, 1, microsecond=40)) is None
 
 
+@pytest.mark.rule("R184")
 def test_a_store_answers_by_the_stream_time_of_the_key_s_partition_whatever_record_came_last() -> None:
     builder = StreamsBuilder()
     store = Materialized.versioned("100 us", name="store")

@@ -95,7 +95,7 @@ def test_a_record_that_is_out_of_order_by_a_version_just_before_1970_is_not_the_
     assert [record.is_latest for record in driver.read_output("out")] == [True, True, False]
 
 
-@pytest.mark.rule("R160", "R175")
+@pytest.mark.rule("R175")
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.one_of(st.none(), st.integers(1, 9)), st.integers(-4, 2)), max_size=20)
 )

@@ -56,7 +56,7 @@ def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stream
     return on_spark(spark, tmp_path_factory.mktemp("as_of"), _topology(), _RECORDS, [len(_RECORDS)])
 
 
-@pytest.mark.rule("R163", "R164")
+@pytest.mark.rule("R163")
 @pytest.mark.parametrize(
     ("aggregate", "second", "wanted"),
     [
@@ -85,7 +85,6 @@ def test_a_mean_of_decimals_is_a_double_as_it_is_while_it_runs(spark: SparkSessi
     assert {tuple(row) for row in asked.collect()} == {("a", 3.5), ("b", 2.0)}
 
 
-@pytest.mark.rule("R163")
 def test_a_value_beyond_64_bits_is_an_error_in_a_session_without_ansi_mode_too(
     spark: SparkSession, app: StreamingApplication
 ) -> None:

@@ -53,6 +53,7 @@ def _first(value: Any) -> dict[str, Any]:
     return {"v": value.v}
 
 
+@pytest.mark.rule("R111")
 @pytest.mark.parametrize(
     "make",
     [

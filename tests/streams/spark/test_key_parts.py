@@ -136,7 +136,6 @@ def _told(spark: SparkSession, app: StreamingApplication, sink: str) -> list[Any
 
 
 @pytest.mark.slow
-@pytest.mark.rule("R139")
 def test_keys_with_parts_that_are_null_or_nested_are_the_drivers(spark: SparkSession, tmp_path: Path) -> None:
     wanted = _on_driver()
     assert all(wanted.values())

@@ -484,7 +484,7 @@ def limited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.mark.slow
-@pytest.mark.rule("R25", "R107", "R112")
+@pytest.mark.rule("R25")
 @pytest.mark.parametrize(
     ("name", "after", "told"),
     [

@@ -380,7 +380,7 @@ def test_a_limit_by_the_wall_clock_that_is_switched_on_later_holds_without_input
     assert _rows(spark, limited, "out") == [("a", "x")]
 
 
-@pytest.mark.rule("R114", "R120", "R124", "R125")
+@pytest.mark.rule("R115", "R120", "R124", "R125")
 def test_a_running_query_emits_within_the_limit_a_trigger_and_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     topology = _limited(Suppressed.until_wall_clock_time_limit("4 seconds", _UNBOUNDED))
     app = application(spark, tmp_path, topology)

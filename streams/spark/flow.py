@@ -33,6 +33,8 @@ KEY, VALUE, OLD, LATEST = "_key", "_value", "_old", "_is_latest"
 WAS_KEY = "_was_key"
 #: The instant that a record had before it was floored to a store's resolution, for the rejects.
 WAS_US = "_was_us"
+#: The place at which a record arrived before it waited, for the rejects.
+WAS_PLACE = "_was_place"
 US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"
 #: The columns that a look-up adds to a record: the value found, and its ts.
 FOUND, FOUND_US = "_found", "_found_us"

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, Window
 
 from streams.nodes import Node
-from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, lookup_times, struct_fields
+from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, WAS_PLACE, Flow, NodeReport, lookup_times, struct_fields
 from streams.spark.operator import Batch, StepOf
 from streams.spark.store import Store, StoringOperator
 from suppress.window_rules import NEVER_US
@@ -26,7 +26,6 @@ from versioned.stream_times import newest_times
 N = TypeVar("N", bound=Node)
 
 _DUE: Final = "_due_us"
-_OWN_PLACE: Final = "_own_place"
 _BATCH: Final = "_batch_id"
 _LEAVES: Final = "_leaves"
 
@@ -57,7 +56,7 @@ class Hold:
         return [(self.target(root), self.node, "hold")]
 
     def take(self, batch: Batch, flow: Flow) -> Flow:
-        """Take in the batch's records, and return those that leave, each with the place at which it leaves."""
+        """Take in the batch's records, and return those that leave, with the places of leaving and of arrival."""
         self._works = not flow.is_empty
         self._make_ready(batch, flow.frame)
         if not self._works:
@@ -88,7 +87,7 @@ class Hold:
         """All waiting and arriving records, with the place at which each leaves (null: not in this batch)."""
         new = frame.select(KEY, VALUE, US, SCOPE, PLACE, F.lit(batch.number).cast("long").alias(_BATCH))
         waiting = self._stored(batch, frame).unionByName(new.withColumn("_is_new", F.lit(True)))
-        due = waiting.withColumns({_DUE: F.col(US) + self._wait_us, _OWN_PLACE: F.col(PLACE)})
+        due = waiting.withColumns({_DUE: F.col(US) + self._wait_us, WAS_PLACE: F.col(PLACE)})
         movers = new.select(SCOPE, F.col(US).alias(_DUE), PLACE, F.lit(True).alias("_moves"))
         both = due.withColumn("_moves", F.lit(False)).unionByName(movers, allowMissingColumns=True)
         later = Window.partitionBy(SCOPE).orderBy(F.desc(_DUE), F.desc("_moves"))
@@ -97,22 +96,22 @@ class Hold:
         first, any_first = F.min(mover).over(until_here), F.min(mover).over(Window.partitionBy(SCOPE))
         before = F.coalesce(lookup_times(dict(batch.times_of(self.node))), F.lit(NEVER_US))
         placed = both.withColumns({"_first": first, "_any": any_first}).where(~F.col("_moves"))
-        own = F.when(F.col("_is_new"), F.col(_OWN_PLACE))
+        own = F.when(F.col("_is_new"), F.col(WAS_PLACE))
         # A record may be waiting although it is due, if the plan was changed to a shorter wait since it came.
         leaves = F.when(F.col(_DUE) <= before, F.coalesce(own, "_any")).otherwise(
             F.when(own.isNull() | (F.col("_first") > own), F.col("_first")).otherwise(
                 F.when(F.col("_first").isNotNull(), own)
             )
         )
-        return placed.withColumn(_LEAVES, leaves).select(KEY, VALUE, US, SCOPE, _OWN_PLACE, _BATCH, _LEAVES)
+        return placed.withColumn(_LEAVES, leaves).select(KEY, VALUE, US, SCOPE, WAS_PLACE, _BATCH, _LEAVES)
 
     def _released(self) -> DataFrame:
         assert self._judged is not None
         leaving = self._judged.where(F.col(_LEAVES).isNotNull())
-        together = Window.partitionBy(SCOPE, _LEAVES).orderBy(US, KEY, _BATCH, _OWN_PLACE)
+        together = Window.partitionBy(SCOPE, _LEAVES).orderBy(US, KEY, _BATCH, WAS_PLACE)
         rank = F.row_number().over(together).cast("long")
         placed = leaving.withColumn(PLACE, F.concat(_LEAVES, F.array(rank)))
-        return placed.select(KEY, VALUE, US, SCOPE, PLACE)
+        return placed.select(KEY, VALUE, US, SCOPE, PLACE, WAS_PLACE)
 
     def _stored(self, batch: Batch, frame: DataFrame) -> DataFrame:
         keys = F.struct(*(quote(name) for name in struct_fields(frame, KEY)))
@@ -129,7 +128,7 @@ class Hold:
     def _replace(self) -> ReplaceWhere:
         assert self._judged is not None
         waiting = self._judged.where(F.col(_LEAVES).isNull())
-        return ReplaceWhere(self._as_rows(waiting.withColumnRenamed(_OWN_PLACE, PLACE)), "true")
+        return ReplaceWhere(self._as_rows(waiting.withColumnRenamed(WAS_PLACE, PLACE)), "true")
 
     def _as_rows(self, frame: DataFrame) -> DataFrame:
         # Capped, since a long wait may end after the last possible instant.

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from streams.nodes import Node
 from streams.recovery_rules import LedgerFacts, TableFacts, of_older_driver, of_other, of_table
-from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, WAS_KEY, WAS_US, Flow, NodeReport, in_one_scope
+from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, WAS_KEY, WAS_PLACE, WAS_US, Flow, NodeReport, in_one_scope
 from streams.spark.lookup_table import LookupTable
 from streams.spark.of_keys import MOST_SENT, Amount
 from streams.spark.stored_shape import check_beside, check_rows
@@ -288,7 +288,7 @@ class Batch:
             reason.alias("reason"),
             F.timestamp_micros(WAS_US if WAS_US in frame.columns else US).alias("ts"),
             F.col(SCOPE).alias("scope"),
-            F.col(PLACE).alias("place"),
+            F.col(WAS_PLACE if WAS_PLACE in frame.columns else PLACE).alias("place"),
             record.alias("record"),
         )
         self.rejects.append((node, rows))

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from streams.nodes import GlobalTableSource, TableSource, ToTable
 from streams.reasons import NULL_KEY
-from streams.spark.flow import PLACE, SCOPE, US, Flow, has_null_key, in_one_scope
+from streams.spark.flow import PLACE, SCOPE, US, WAS_PLACE, Flow, has_null_key, in_one_scope
 from streams.spark.history_store import HistoryStore
 from streams.spark.hold import Hold, HoldingOperator
 from streams.spark.operator import BEFORE_US, GROUP, Batch
@@ -55,7 +55,7 @@ class TableOperator(HoldingOperator[TableSource | ToTable | GlobalTableSource]):
         """The records that have waited long enough to be put in order of time (R169)."""
         if self._time_scope == "store":
             records = records.in_one_scope(in_one_scope)
-        return hold.take(batch, records)
+        return hold.take(batch, records).map(lambda frame: frame.drop(WAS_PLACE))
 
     def _records(self, batch: Batch, flow: Flow) -> Flow:
         if not isinstance(self.node, ToTable):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from both_engines import Input, on_driver, on_spark, sink_rows
+from both_engines import Input, in_one_query, on_driver, on_spark, sink_rows
 from packed import Scenario, cut_at_random, cut_once, run_packed
 from pyspark.sql import SparkSession
 
@@ -170,6 +170,21 @@ def test_expired_lookups_are_padded_dropped_or_put_aside(
     assert rows == ([("(s,null)", 2)] if on_expired == "null" else []) + [("(t,b)", 3)]
     aside = _dropped(spark, app).get((0, "join_left_history"), Counter())
     assert dict(aside) == ({2: 1} if on_expired == "side_table" else {})
+
+
+@pytest.mark.rule("R143")
+def test_a_rejected_record_that_waited_is_named_by_its_own_place(spark: SparkSession, tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("a", key="k", value="v", name="stream")
+    table = builder.table("c", Materialized.versioned("100 ms"), key="k", value="v", deleted="dead", name="table")
+    joined = Joined.with_grace_period("10 ms").with_on_expired("side_table")
+    stream.left_join(table, lambda left, right: {"j": left.v}, joined=joined, name="join").to_changelog("out")
+    history = [Input("c", "k", "x", 10), Input("c", "k", "y", 500)]
+    # The first waits for the next batch, in which the last lets both out.
+    asking = [Input("a", "k", "s", 20), Input("a", "k", "t", 25), Input("a", "k", "u", 50)]
+    app = in_one_query(spark, tmp_path, builder.build(), [*history, *asking], [3, 5])
+    aside = spark.read.format("delta").load(str(app.table("rejects"))).selectExpr("reason", "place[0]")
+    assert sorted(map(tuple, aside.collect())) == [("EXPIRED", 2), ("EXPIRED", 3)]
 
 
 @pytest.mark.slow

@@ -187,6 +187,27 @@ def test_a_rejected_record_that_waited_is_named_by_its_own_place(spark: SparkSes
     assert sorted(map(tuple, aside.collect())) == [("EXPIRED", 2), ("EXPIRED", 3)]
 
 
+@pytest.mark.rule("R111", "R159")
+def test_a_table_with_stream_time_by_key_is_looked_up_by_the_time_of_the_key(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("a", key="k", value="v", name="stream")
+    store = Materialized.versioned("100 ms", time_scope="key")
+    table = builder.table("c", store, key="k", value="v", deleted="dead", name="table")
+    for name, joined in (("at_once", Joined()), ("waiting", Joined.with_grace_period("10 ms"))):
+        pair = stream.left_join(table, lambda left, right: {"j": concat(left.v, coalesce(right.v, "-"))}, joined=joined)
+        pair.to_changelog(name)
+    plan = builder.build()
+    # The other key is far ahead: with one stream time, "w" came too late and the first record found nothing.
+    changes = [("k", "x", 10), ("l", "z", 10), ("k", "y", 50), ("l", "u", 1_000), ("k", "w", 60)]
+    asking = [("k", "1", 20), ("l", "2", 15), ("k", "3", 65), ("k", "4", 900)]
+    records = [*(Input("c", *each) for each in changes), *(Input("a", *each) for each in asking)]
+    told = sink_rows(spark, in_one_query(spark, tmp_path, plan, records, [6, 9]), plan)
+    assert told == on_driver(plan, records)
+    assert [value for _, value, _ in told["at_once"]] == [("1x",), ("2-",), ("3w",), ("4w",)]
+
+
 @pytest.mark.slow
 @pytest.mark.rule("R3")
 def test_by_arrival_records_of_two_topics_come_in_the_order_of_the_newest_time_of_their_topic_so_far(

@@ -39,7 +39,7 @@ from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.replay import ERASED, way_back
 from versioned.spec import DELETED, SPEC_PROPERTY, SYSTEM_FROM, VersionedTableSpec, known_target
-from versioned.statistics import always_hidden, hidden_columns
+from versioned.statistics import always_hidden, hidden_columns, names_in
 from versioned.table_log import Landed, history, told_so_far
 from versioned.touched import MARKED_ROWS
 from versioned.upkeep import least_file_retention
@@ -369,9 +369,10 @@ class _Table:
 
     def _is_hidden(self, names: set[str]) -> bool:
         """Whether the log never had values of these columns, nor of those that are marked as personal data by now."""
-        told = names | hidden_columns(self._properties)
-        here = {name for name in told if any(True for _ in paths_of(self._schema, name))}
-        return {name.lower() for name in here} <= {name.lower() for name in always_hidden(self._properties)}
+        told = {name.lower() for name in names | hidden_columns(self._properties)}
+        # Structs too: what is nested in a hidden one is hidden with it.
+        here = {name.lower() for name in names_in(self._schema)}
+        return told & here <= {name.lower() for name in always_hidden(self._properties)}
 
     def _deleted(self, landed: Landed) -> int:
         # Commits of the REORG and of upkeep may have followed.

@@ -467,13 +467,22 @@ def test_tables_made_just_before_a_kill_never_have_statistics_of_hidden_columns(
         ({"customer": True, "email": False}, False),
         ({"customer": False}, False),
         ({"customer": True, "phone": False}, True),
+        ({"customer": True, "ADDRESS": False}, False),
     ],
-    ids=["the key alone", "from the start", "a value since later", "the key since later", "a column of other tables"],
+    ids=[
+        "the key alone",
+        "from the start",
+        "a value since later",
+        "the key since later",
+        "a column of other tables",
+        "a struct since later",
+    ],
 )
 def test_the_log_never_told_a_value_only_if_all_that_is_personal_was_hidden_from_the_start(
     said: dict[str, bool], is_hidden: bool
 ) -> None:
-    schema = StructType().add("customer", LongType()).add("email", StringType())
+    address = StructType().add("city", StringType())
+    schema = StructType().add("customer", LongType()).add("email", StringType()).add("address", address)
     state = TableState(properties={HIDDEN: json.dumps(said)})
     table = erase_module._Table(Mock(), TableRef.parse("/x"), schema, state, {"customer": ("customer",)})
     assert table._is_hidden({"customer"}) == is_hidden

@@ -5,7 +5,10 @@ The value is searched for as a text anywhere, and as the value of a field with o
 JSON writes values of the types that such fields have in the tables. A record that could not be decoded is JSON within a
 text; of Kafka's records, within a text of a text.
 
-A record that could not be read is kept as its writer spelt it, and JSON allows any character to be escaped. Such a
+A record that could not be read may be no JSON, such as a line of CSV, in which nothing tells fields apart. It has the
+value if its whole words are anywhere in it: a rejected record too many is erased rather than one too few.
+
+If it is JSON, it is kept as its writer spelt it, and JSON allows any character to be escaped. Such a
 record is searched a second time, as Spark would have spelt it.
 """
 
@@ -25,24 +28,40 @@ from pyspark.sql.types import (
     DecimalType,
     IntegralType,
     MapType,
+    NumericType,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
+from streams.spark.reader_options import MALFORMED
 from streams.spark.typed_input import KEPT
 from versioned import spark_functions as F
 from versioned.sql_types import JSON_INSTANTS
 
 #: How many levels of JSON texts within texts are searched.
 _WITHIN: Final = 2
-#: Patterns around the value of a field: quotes are escaped in JSON within a text, and the value may be in an array.
-_QUOTE: Final = r'\\*"'
-_BEFORE: Final = r":\s*(?:\[(?:[^\]]*,)?\s*)?\Q"
-_AFTER: Final = r"\E\s*[,}\]]"
+#: Runs of backslashes, here and below, are matched from their first one on and never again from within: a record that
+#: has a long one would take hours.
+_FROM_FIRST: Final = r"(?<!\\)"
+#: Patterns around the value of a field: quotes are escaped in JSON within a text, and the value may be in an array. The
+#: array is searched up to the next bracket only: what needs brackets in it is a text, which is found without its field.
+_QUOTE: Final = r'\\*+"'
+_BEFORE: Final = r":\s*(?:\[[\[\s]*+(?:[^\]\[]*,)?\s*)?\Q"
+_AFTER: Final = r"\s*[,}\]]"
+#: What a whole number may have behind it.
+_ZEROS: Final = r"(?:\.0+)?"
+#: What makes words; a letter of JSON's escapes, as in a new line before a word, does not.
+_LETTER: Final = r"[\p{L}\p{M}\p{N}_]"
+_WORD: Final = (rf"(?:(?<!{_LETTER})|(?<=\\[bfnrt]))", rf"(?!{_LETTER})")
+#: As a word, but neither a part of a fraction nor the value of a field.
+_NUMBER: Final = (
+    rf'{_WORD[0]}(?<!\d\.|"\s{{0,9}}:\s{{0,9}})',
+    rf"{_ZEROS}(?!{_LETTER}|\.\d)",
+)
 #: The beginning of an escape that Spark does not write.
 _ESCAPES: Final = r"\\[u/]"
-_RUN: Final = r"(?:\\\\)+"
+_RUN: Final = rf"{_FROM_FIRST}\\++"
 _HEX: Final = "[0-9a-fA-F]{2}"
 #: Escapes in a text with doubled backslashes, and the replacements that make JSON's own escapes of them: first the two
 #: halves of characters beyond 16 bits, then all others, except those that Spark escapes too.
@@ -52,14 +71,14 @@ _DECODED: Final = (
 )
 #: The exceptions: the number of backslashes depends on how deeply the text is nested.
 _RESPELT: Final = (
-    (r"\\+/", "/"),
-    (r"(?<!\\)\\(\\*)u0022", r'\\$1$1"'),
-    (r"(\\+)u0008", "$1b"),
-    (r"(\\+)u0009", "$1t"),
-    (r"(\\+)u000[aA]", "$1n"),
-    (r"(\\+)u000[cC]", "$1f"),
-    (r"(\\+)u000[dD]", "$1r"),
-    (r"(\\+)u005[cC]", "$1$1"),
+    (rf"{_FROM_FIRST}\\++/", "/"),
+    (rf"{_FROM_FIRST}\\(\\*+)u0022", r'\\$1$1"'),
+    (rf"{_FROM_FIRST}(\\++)u0008", "$1b"),
+    (rf"{_FROM_FIRST}(\\++)u0009", "$1t"),
+    (rf"{_FROM_FIRST}(\\++)u000[aA]", "$1n"),
+    (rf"{_FROM_FIRST}(\\++)u000[cC]", "$1f"),
+    (rf"{_FROM_FIRST}(\\++)u000[dD]", "$1r"),
+    (rf"{_FROM_FIRST}(\\++)u005[cC]", "$1$1"),
 )
 
 
@@ -86,7 +105,21 @@ def _has(record: Column, value: Column, called: tuple[str, ...], kinds: Iterable
     )
     somewhere = (F.contains(record, quoted) for quoted in _quoted(F.substring(text, 1, KEPT)))
     of_fields = (_in_field(record, value, name, kind) for name in called for kind in kinds)
-    return reduce(Column.__or__, (*found, *somewhere, *of_fields))
+    return reduce(Column.__or__, (*found, *somewhere, *of_fields, _in_unread(record, text, kinds)))
+
+
+def _in_unread(record: Column, text: Column, kinds: Iterable[DataType]) -> Column:
+    """Whether a record that could not be read has the text as whole words: it may be CSV, which needs no quotes."""
+    unread = F.get_json_object(record, f"$.value.{MALFORMED}")
+    is_number = any(isinstance(kind, NumericType) for kind in kinds)
+    before, after = _NUMBER if is_number else _WORD
+    written = _written(text)
+    found = (
+        F.regexp_like(unread, F.concat(F.lit(rf"{before}\Q"), _literally(form), F.lit(rf"\E{after}")))
+        for form in (text, F.substring(written, F.lit(2), F.length(written) - 2))
+    )
+    # Without a letter there is no word to be found, but the text would be everywhere.
+    return F.regexp_like(text, F.lit(_LETTER)) & F.coalesce(reduce(Column.__or__, found), F.lit(False))
 
 
 def _respelt(record: Column) -> Column:
@@ -158,12 +191,12 @@ def _written(value: Column, options: Mapping[str, Any] | None = None) -> Column:
 def _in_field(record: Column, value: Column, name: str, kind: DataType) -> Column:
     """Whether a field of that name has the value, as JSON writes values of this type."""
     typed = as_field(value, kind)
-    field = rf"(?i:{_QUOTE}{re.escape(name)}{_QUOTE}){_BEFORE}"
+    field = rf"(?i:{_FROM_FIRST}{_QUOTE}{re.escape(name)}{_QUOTE}){_BEFORE}"
+    after = rf"\E{_ZEROS if isinstance(kind, NumericType) else ''}{_AFTER}"
     # Spark writes instants with milliseconds by default; the rejects are written with other options.
     forms = (JSON_INSTANTS, None) if isinstance(kind, (TimestampType, TimestampNTZType)) else (None,)
     found = (
-        F.regexp_like(record, F.concat(F.lit(field), _literally(_written(typed, form)), F.lit(_AFTER)))
-        for form in forms
+        F.regexp_like(record, F.concat(F.lit(field), _literally(_written(typed, form)), F.lit(after))) for form in forms
     )
     return typed.isNotNull() & F.coalesce(reduce(Column.__or__, found), F.lit(False))
 

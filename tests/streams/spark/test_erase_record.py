@@ -8,7 +8,16 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DateType, DecimalType, LongType, StringType, StructType, TimestampType
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DateType,
+    DecimalType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from streams.spark.erase_record import as_field, in_record
 from streams.spark.typed_input import cut_row
@@ -32,6 +41,12 @@ _CASES: Final = {
     "a longer number": ("17", '{"key":{"id":170}}', False),
     "a number that ends alike": ("17", '{"key":{"id":117}}', False),
     "a fraction": ("17", '{"key":{"id":17.5}}', False),
+    "a whole number with a fraction of zeros": ("17", '{"value":"{\\"id\\":17.0, \\"n\\":1}"}', True),
+    "a fraction that begins with zeros": ("17", '{"key":{"id":17.05}}', False),
+    "the last of an array in an array": ("17", '{"value":{"id":[[4,17]]}}', True),
+    "behind a hundred thousand backslashes": ("17", json.dumps({"note": "\\" * 100_000, "id": 17}), True),
+    "behind arrays that do not end": ("17", '{"id":[1,2,' * 30_000 + '{"id":17}', True),
+    "escaped, behind as many": ("zo\u00eb", json.dumps({"note": "\\" * 100_000, "id": "zo\u00eb"}), True),
     "a number of another field": ("17", '{"value":{"amount":17}}', False),
     "a field whose name ends alike": ("17", '{"value":{"paid":17}}', False),
     "an element after the array": ("17", '{"value":{"id":[4],"amount":17}}', False),
@@ -64,7 +79,7 @@ def test_an_instant_is_found_as_the_rejects_write_it(spark: SparkSession, kind: 
     assert [bool(told) for told in rows.select(*found).collect()[0]] == [True, False]
 
 
-@pytest.mark.parametrize("text", ["mallory@x", 'a "quoted" name', "C:\\new", "zo\u00eb \\E"])
+@pytest.mark.parametrize("text", ["mallory@x", 'a "quoted" name', "C:\\new", "\\E zo\u00eb"])
 def test_a_text_is_found_in_what_kafka_gave_and_could_not_be_decoded(spark: SparkSession, text: str) -> None:
     value = json.dumps({"email": text, "n": 1}, ensure_ascii=False)[:-4]  # cut off
     raw = spark.createDataFrame([(json.dumps({"key": "1", "value": value}, ensure_ascii=False),)], "_malformed STRING")
@@ -102,6 +117,60 @@ def test_a_text_is_found_however_json_spelt_it_in_what_could_not_be_read(spark: 
     found = F.coalesce(in_record(record, F.col("wanted"), ("id",), _KINDS), F.lit(False))
     told = {row["name"]: row["found"] for row in frame.select("name", found.alias("found")).collect()}
     assert told == {name: is_of for name, (_, _, is_of) in _SPELT.items()}
+
+
+#: Of each case: what is looked for, the text that could not be read, and whether it is of the subject.
+_NO_JSON: Final = {
+    "between commas": ("zoe@x.de", "Smith, Zoe,zoe@x.de,5", True),
+    "after a quote that does not end": ("zoe@x.de", '"Zoe,zoe@x.de,5', True),
+    "at the beginning": ("zoe@x.de", "zoe@x.de,5", True),
+    "at the end": ("zoe@x.de", "5,zoe@x.de", True),
+    "between tabs": ("zoe@x.de", "5\tzoe@x.de\t6", True),
+    "of several words": ("Zoe Smith", "5,Zoe Smith,6", True),
+    "with quotes": ('Zoe "Z" Smith', '5,Zoe "Z" Smith,6', True),
+    "with a backslash": ("C:\\zo\u00eb", "5,C:\\zo\u00eb,6", True),
+    "with marks of patterns": ("a.\\E(b", "5,a.\\E(b,6", True),
+    "behind a hundred thousand backslashes": ("zoe@x.de", "\\" * 100_000 + ",zoe@x.de", True),
+    "the end of a longer word": ("zoe", "5,chlo\u00ebzoe,6", False),
+    "the beginning of a longer word": ("zo", "5,zo\u00eb,6", False),
+    "in other letters": ("zoe", "5,ZOE,6", False),
+    "what a pattern would take": ("z.e", "5,zoe,6", False),
+    "nothing at all": ("", "5,,6", False),
+    "no word": ("-", "5,-,6", False),
+}
+_NO_JSON_NUMBERS: Final = {
+    "between commas": ("17", "Smith, Zoe,17,5", True),
+    "with a fraction of zeros": ("17", "Smith, Zoe,17.0,5", True),
+    "a part of a longer number": ("17", "Smith, Zoe,170,5", False),
+    "before a fraction": ("17", "Smith, Zoe,17.5,5", False),
+    "a fraction": ("17", "Smith, Zoe,5.17,5", False),
+    "of another field, if it is JSON": ("17", '{"amount": 17, "n"', False),
+}
+
+
+@pytest.mark.parametrize("by", ["a file", "Kafka"])
+@pytest.mark.parametrize(
+    ("cases", "kind"), [(_NO_JSON, StringType()), (_NO_JSON_NUMBERS, LongType())], ids=["texts", "numbers"]
+)
+def test_whole_words_are_found_in_what_could_not_be_read_and_is_no_json(
+    spark: SparkSession, cases: dict[str, tuple[str, str, bool]], kind: DataType, by: str
+) -> None:
+    def kept(raw: str) -> str:
+        return json.dumps({"key": "1", "value": raw}, ensure_ascii=False) if by == "Kafka" else raw
+
+    rows = [(name, wanted, kept(raw)) for name, (wanted, raw, _) in cases.items()]
+    frame = spark.createDataFrame(rows, "name STRING, wanted STRING, _malformed STRING")
+    # Not cut, unlike records that are too large.
+    record = F.to_json(F.struct(F.struct().alias("key"), F.struct("_malformed").alias("value")))
+    found = F.coalesce(in_record(record, F.col("wanted"), ("id",), [kind]), F.lit(False))
+    told = {row["name"]: row["found"] for row in frame.select("name", found.alias("found")).collect()}
+    assert told == {name: is_of for name, (_, _, is_of) in cases.items()}
+
+
+def test_a_word_within_the_text_of_a_record_that_was_read_is_not_of_the_subject(spark: SparkSession) -> None:
+    record = F.lit('{"key":{"id":"ann"},"value":{"note":"call zoe today"}}')
+    (row,) = spark.range(1).select(in_record(record, F.lit("zoe"), ("id",), [StringType()])).collect()
+    assert not row[0]
 
 
 def test_a_fraction_is_no_whole_number_whatever_its_type(spark: SparkSession) -> None:

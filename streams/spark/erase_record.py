@@ -8,8 +8,8 @@ text; of Kafka's records, within a text of a text.
 A record that could not be read may be no JSON, such as a line of CSV, in which nothing tells fields apart. It has the
 value if its whole words are anywhere in it: a rejected record too many is erased rather than one too few.
 
-If it is JSON, it is kept as its writer spelt it, and JSON allows any character to be escaped. Such a
-record is searched a second time, as Spark would have spelt it.
+If it is JSON, it is kept as its writer spelt it, and JSON allows any character to be escaped. Such a record is searched
+a second time, as Spark would have spelt it.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _FROM_FIRST: Final = r"(?<!\\)"
 _QUOTE: Final = r'\\*+"'
 _BEFORE: Final = r":\s*(?:\[[\[\s]*+(?:[^\]\[]*,)?\s*)?\Q"
 _AFTER: Final = r"\s*[,}\]]"
-#: What a whole number may have behind it.
+#: What a number may have behind it: 17.0 is 17.
 _ZEROS: Final = r"(?:\.0+)?"
 #: What makes words; a letter of JSON's escapes, as in a new line before a word, does not.
 _LETTER: Final = r"[\p{L}\p{M}\p{N}_]"
 _WORD: Final = (rf"(?:(?<!{_LETTER})|(?<=\\[bfnrt]))", rf"(?!{_LETTER})")
 #: As a word, but neither a part of a fraction nor the value of a field.
 _NUMBER: Final = (
-    rf'{_WORD[0]}(?<!\d\.|"\s{{0,9}}:\s{{0,9}})',
+    rf'{_WORD[0]}(?<!\d\.|"\s{{0,9}}:\s{{0,9}}-?)',
     rf"{_ZEROS}(?!{_LETTER}|\.\d)",
 )
 #: The beginning of an escape that Spark does not write.

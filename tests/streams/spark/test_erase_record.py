@@ -145,6 +145,7 @@ _NO_JSON_NUMBERS: Final = {
     "before a fraction": ("17", "Smith, Zoe,17.5,5", False),
     "a fraction": ("17", "Smith, Zoe,5.17,5", False),
     "of another field, if it is JSON": ("17", '{"amount": 17, "n"', False),
+    "of another field and negative, if it is JSON": ("17", '{"amount": -17, "n"', False),
 }
 
 

@@ -18,6 +18,8 @@ _MAX_VALUES: Final = 100_000
 #: Errors that YAML's own constructors raise for ``!!int x``, the 99th of a month and the like.
 _NOT_WHAT_IT_SAYS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+#: What YAML's own messages quote of an alias or a tag: an unquoted password may begin like one.
+_QUOTED: Final = re.compile(r"(alias|tag|tag handle) (?:'.*'|\".*\")", re.DOTALL)
 _OTHER_BASE: Final = re.compile(r"[+-]?(0[0-9_]|[0-9_]+:)")
 _KINDS: Final[dict[type, str]] = {
     type(None): "nothing",
@@ -191,7 +193,16 @@ def _refuse_other_number(node: yaml.Node) -> None:
 
 
 def _told(error: yaml.YAMLError) -> str:
-    """What is wrong and where, without quoting the line."""
+    """What is wrong and where, without quoting the line or a value in it.
+
+    >>> _told(yaml.MarkedYAMLError(problem="found undefined alias 'tiger'"))
+    'found undefined alias; write a text that begins with * or ! in quotes'
+    """
     mark = getattr(error, "problem_mark", None)
     where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-    return f"{getattr(error, 'problem', None) or getattr(error, 'reason', None) or 'not one document'}{where}"
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not one document"
+    if isinstance(error, _Refused):
+        return f"{problem}{where}"
+    said = _QUOTED.sub(r"\1", problem)
+    advice = "" if said == problem else "; write a text that begins with * or ! in quotes"
+    return f"{said}{where}{advice}"

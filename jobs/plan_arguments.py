@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from jobs.shown import shown
+from jobs.shown import is_secret, shown
 from jobs.strict import at, nearest
 from jobs.yaml_file import kind_in_words
 from versioned.durations import duration
@@ -23,6 +23,8 @@ from versioned.errors import ConfigurationError
 
 #: A duration, or a misspelt one such as "10 minuets": if it were passed on as text, a plan would fail late, or never.
 _LIKE_A_DURATION: Final = re.compile(r"\s*(?:interval)?\s*(?:[+-]?\d+(?:\.\d+)?\s*[^\W\d]+[\s,]*)+", re.IGNORECASE)
+#: Several numbers and words without a space, such as "4e8a1f": if it is no duration, it is no misspelt one either.
+_LIKE_A_CODE: Final = re.compile(r"\S*?[^\W\d][,+-]*\d\S*")
 #: Annotations for which wrong values are refused, and what they are called in messages.
 _WORDS: Final[dict[Any, str]] = {
     timedelta: 'a duration such as "10 minutes"',
@@ -48,7 +50,12 @@ def _to_argument(said: Any) -> Any:
         raise ValueError(
             f"a duration, a number, true or false, or text should be here, and this is {kind_in_words(said)}"
         )
-    return duration(said) if isinstance(said, str) and _LIKE_A_DURATION.fullmatch(said) else said
+    if not (isinstance(said, str) and _LIKE_A_DURATION.fullmatch(said)):
+        return said
+    try:
+        return duration(said)
+    except ConfigurationError:
+        return said  # What its parameter takes decides whether this is a slip.
 
 
 _SCHEMA: Final = {
@@ -75,7 +82,9 @@ def arguments_of(function: Callable[..., Any], said: Mapping[str, Any]) -> dict[
     wanted, fitting = _annotations(function), {}
     for name, value in said.items():
         with at(f"plan_settings.{name}"):
-            fitting[name] = _fitting(value, wanted.get(name))
+            kinds = _kinds(wanted.get(name))
+            _refuse_slip(name, value, kinds)
+            fitting[name] = _fitting(value, kinds)
     return fitting
 
 
@@ -101,9 +110,25 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
     return {name: parameter.annotation for name, parameter in signature.parameters.items()}
 
 
-def _fitting(value: Any, annotation: Any) -> Any:
+def _kinds(annotation: Any) -> list[Any]:
     is_union = get_origin(annotation) in (Union, UnionType)
-    kinds = [kind for kind in (get_args(annotation) if is_union else (annotation,)) if kind is not NoneType]
+    return [kind for kind in (get_args(annotation) if is_union else (annotation,)) if kind is not NoneType]
+
+
+def _refuse_slip(name: str, value: Any, kinds: list[Any]) -> None:
+    """Refuse a misspelt duration, unless text is wanted; the message has no value that may be a secret."""
+    if not isinstance(value, str) or kinds == [str]:
+        return
+    if not _LIKE_A_DURATION.fullmatch(value) or _LIKE_A_CODE.fullmatch(value):
+        return
+    try:
+        duration(value)
+    except ConfigurationError as error:
+        told = "this is like a duration, but is none." if is_secret(name) else str(error)
+        raise ConfigurationError(f"{told} If it is meant as text, annotate the parameter with str") from None
+
+
+def _fitting(value: Any, kinds: list[Any]) -> Any:
     if type(value) in kinds or not all(kind in _WORDS for kind in kinds):
         return value
     if isinstance(value, str):

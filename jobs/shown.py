@@ -46,6 +46,15 @@ _MAY_HOLD: Final = frozenset(
 _ARGUMENTS: Final = "plan_settings"
 
 
+def is_secret(argument: str) -> bool:
+    """Whether an argument of a plan has the name of a secret.
+
+    >>> is_secret("api_key"), is_secret("key")
+    (True, False)
+    """
+    return _SECRET_ARGUMENT.search(argument) is not None
+
+
 def shown(settings: Any) -> Any:
     """Settings as plain values for YAML or JSON; what has neither a value nor a default is left out.
 

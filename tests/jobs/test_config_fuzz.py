@@ -253,9 +253,7 @@ def test_yaml_that_is_a_trap_is_refused_at_once(tmp_path: Path, text: str, told:
 
 
 @pytest.mark.parametrize("value", ["*tiger", "!tiger", "!tiger!x y", "!!tiger x", "!<tiger> x"])
-def test_a_password_that_reads_as_an_alias_or_a_tag_is_not_told_but_its_place_is(
-    tmp_path: Path, value: str
-) -> None:
+def test_a_password_that_reads_as_an_alias_or_a_tag_is_not_told_but_its_place_is(tmp_path: Path, value: str) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(f"password: {value}\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"line 1, column \d+; write a text .* in quotes") as refused:

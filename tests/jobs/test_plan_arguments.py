@@ -44,6 +44,10 @@ def _annotated(kind: Any) -> Callable[..., None]:
         ("eu-west-1", "eu-west-1"),
         ("2026-01-31", "2026-01-31"),
         ("10.0.0.1:9092", "10.0.0.1:9092"),
+        ("1h30min", timedelta(minutes=90)),
+        ("4e8a1f", "4e8a1f"),
+        ("9fK2x", "9fK2x"),
+        ("0x7f", "0x7f"),
         ("5", "5"),
         ("", ""),
     ],
@@ -55,10 +59,26 @@ def test_numbers_flags_and_texts_are_as_they_are_and_text_that_reads_as_a_durati
     assert (type(said), said) == (type(expected), expected)
 
 
-@pytest.mark.parametrize("slip", ["10 minuets", "6 huors", "1.5 hours", "1 day 2 hors", "10min 3 sceonds", "2 months"])
+@pytest.mark.parametrize(
+    "slip",
+    ["10 minuets", "6 huors", "6huors", "1.5 hours", "1 day 2 hors", "10min 3 sceonds", "2 months", f"{'9' * 20} ms"],
+)
 def test_a_slip_in_a_duration_is_told_and_becomes_no_text(slip: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"plan_settings\.x: .*{re.escape(slip)}"):
-        _said(slip)
+        arguments_of(_annotated(Duration), {"x": _said(slip)})
+
+
+@pytest.mark.parametrize("text", ["3com", "10 minuets", "4e8a1f"])
+def test_a_parameter_for_text_takes_what_is_like_a_duration(text: str) -> None:
+    assert arguments_of(_annotated(str | None), {"x": _said(text)}) == {"x": text}
+
+
+def test_an_argument_with_the_name_of_a_secret_is_refused_without_its_value() -> None:
+    def build(api_key) -> None: ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(ConfigurationError, match=r"plan_settings\.api_key: .* annotate the parameter") as refused:
+        arguments_of(build, {"api_key": _said("3com")})
+    assert "3com" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

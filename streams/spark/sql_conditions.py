@@ -101,6 +101,11 @@ def check_condition(text: str) -> None:
         raise ConfigurationError(f"{len(text)} characters is too long for a condition (at most {_LONGEST}).")
     before: list[str] = ["", ""]
     for kind, word in _words(text):
+        if "${" in word:
+            raise ConfigurationError(
+                f"a condition has no ${{ in a text or a name: {word}. Spark would put a variable of the session or of "
+                "its machine there. Write a text in two parts: concat('$', '{...')."
+            )
         _check_word(word, before, is_word=kind == "word")
         before = [before[1], word]
     words = list(_words(text))

@@ -31,6 +31,7 @@ from versioned.errors import ConfigurationError
         "to_date('2026-01-01') < d OR s = cast(5 AS string) || s",
         "delivery IN ('today', 'tomorrow') OR note LIKE 'Today%'",
         "delivery = 'today' AND ts >= DATE '2026-01-01' AND know = `snow`",
+        "note = concat('$', '{env:HOME}') OR price = '$5' OR note = '$ {x}'",
         "cast(x AS DECIMAL(10,2)) > 1 AND try_cast(y AS numeric(3)) = cast(z AS varchar(4))",
     ],
 )
@@ -99,6 +100,12 @@ def test_what_is_about_one_row_passes(text: str) -> None:
 )
 def test_what_reaches_further_than_a_row_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="condition"):
+        check_condition(text)
+
+
+@pytest.mark.parametrize("text", ["note = '${env:HOME}'", 'note = "a ${x}"', "`${x}` = 1", "s LIKE '%${system:a}'"])
+def test_a_variable_that_spark_would_put_into_a_text_or_a_name_is_refused_with_another_way(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"\$\{.*concat\('\$', '\{"):
         check_condition(text)
 
 

@@ -85,7 +85,7 @@ _RESPELT: Final = (
 def in_record(record: Column, value: Column, called: tuple[str, ...], kinds: Iterable[DataType]) -> Column:
     """Whether a rejected record has the value: in a field with one of the names, or anywhere as a text.
 
-    Records that were too large were cut, so the value is cut to the same length.
+    Long texts of rejected records may be cut, so the value is cut to the same length.
 
     Args:
         record: The record as JSON.

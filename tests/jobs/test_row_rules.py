@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,16 @@ def test_a_null_in_a_set_keeps_no_other_value_from_being_judged(
 ) -> None:
     rows = spark.createDataFrame(_ROWS, "a INT, b INT, s STRING")
     assert _broken(rows, {expectation: {"column": "s", "value_set": ["aa", None]}}) == [(wanted, wanted)]
+
+
+def test_the_pattern_that_the_docs_advise_judges_a_text_of_any_length(spark: SparkSession) -> None:
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "validate.md"
+    found = re.search(r"Write `\*\+` and `\+\+` behind groups, as in `(.+)`:", page.read_text(encoding="utf-8"))
+    assert found is not None
+    texts = ["a." * 100_000, "a@b." + "c." * 100_000 + "d", "ann.lee@shop.example.org", "ann"]
+    rows = spark.createDataFrame([(text,) for text in texts], "s STRING")
+    rule = {"expect_column_values_to_match_regex": {"column": "s", "regex": found[1]}}
+    assert _broken(rows, rule) == [(2, 2)]
 
 
 @pytest.fixture

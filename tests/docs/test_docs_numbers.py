@@ -38,7 +38,8 @@ _SAID: list[tuple[str, str, Any]] = [
     ("architecture.md", "up to {} tables are written at the same time", _WORDS.get(side_by_side._AT_ONCE)),
     ("how-to/notebooks.md", "every {} seconds and at the end", _WORDS.get(following._SECONDS)),
     ("operations.md", "come to {} of the rows, a batch replaces all", _WORDS.get(touched.MOST_TOUCHED)),
-    ("how-to/bad-input.md", "each field cut to {:,} characters", typed_input.KEPT),
+    ("how-to/bad-input.md", "cut to its first {:,} characters", typed_input.KEPT),
+    ("how-to/kafka.md", "its text as it came, cut to {:,} characters", typed_input.KEPT),
 ]
 
 

@@ -71,14 +71,14 @@ _DECODED: Final = (
 )
 #: The exceptions: the number of backslashes depends on how deeply the text is nested.
 _RESPELT: Final = (
-    (rf"{_FROM_FIRST}\\++/", "/"),
+    (rf"{_RUN}/", "/"),
     (rf"{_FROM_FIRST}\\(\\*+)u0022", r'\\$1$1"'),
-    (rf"{_FROM_FIRST}(\\++)u0008", "$1b"),
-    (rf"{_FROM_FIRST}(\\++)u0009", "$1t"),
-    (rf"{_FROM_FIRST}(\\++)u000[aA]", "$1n"),
-    (rf"{_FROM_FIRST}(\\++)u000[cC]", "$1f"),
-    (rf"{_FROM_FIRST}(\\++)u000[dD]", "$1r"),
-    (rf"{_FROM_FIRST}(\\++)u005[cC]", "$1$1"),
+    (rf"({_RUN})u0008", "$1b"),
+    (rf"({_RUN})u0009", "$1t"),
+    (rf"({_RUN})u000[aA]", "$1n"),
+    (rf"({_RUN})u000[cC]", "$1f"),
+    (rf"({_RUN})u000[dD]", "$1r"),
+    (rf"({_RUN})u005[cC]", "$1$1"),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -89,7 +89,7 @@ class SuppressFold:
         if not is_ticked:
             yield from self._ticked(buffers, told)
         if self.drains:
-            yield from self._drained(buffers, told)
+            yield from self._of_each(SuppressBuffer.drain, buffers, -FIRST_PLACE, told)
         for scope, buffer in buffers:
             yield from (("state", self._stored(row, scope)) for row in buffer.rows())
         yield from (("count", counted) for counted in count_rows(told.emitted, told))
@@ -109,18 +109,16 @@ class SuppressFold:
         return buffers.put(scope, update, holder, arrived_us=_or_own(event, STREAM_US), now_us=self.clock_us)
 
     def _ticked(self, buffers: ScopedBuffers, told: _Counts) -> Iterator[Told]:
-        for scope, buffer in buffers:
-            held = buffer.records
-            due = buffer.tick(self.clock_us)
-            yield from self._emitted(due, scope, [FIRST_PLACE, self.position, scope], told)
-            if buffer.records < held:
-                told.observe(buffers)
+        return self._of_each(lambda buffer: buffer.tick(self.clock_us), buffers, FIRST_PLACE, told)
 
-    def _drained(self, buffers: ScopedBuffers, told: _Counts) -> Iterator[Told]:
+    def _of_each(
+        self, leaving: Callable[[SuppressBuffer], Iterable[Emission]], buffers: ScopedBuffers, first: int, told: _Counts
+    ) -> Iterator[Told]:
+        """What a tick or a drain lets out of the buffer of each scope; ``first`` begins its places."""
         for scope, buffer in buffers:
             held = buffer.records
-            yield from self._emitted(buffer.drain(), scope, [-FIRST_PLACE, self.position, scope], told)
-            if held:
+            yield from self._emitted(leaving(buffer), scope, [first, self.position, scope], told)
+            if buffer.records < held:
                 told.observe(buffers)
 
     def _update(self, event: PlainRow) -> Update:

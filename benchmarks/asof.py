@@ -13,16 +13,18 @@ from typing import Any, Final
 
 import duckdb
 import polars as pl
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks import data
 from benchmarks.kafka import KafkaPeer
-from benchmarks.measure import Contestant, Figure, alternate
+from benchmarks.measure import Contestant, Figure, Timings, alternate
 from benchmarks.setting import Setting
 from streams.nodes import Materialized
 from streams.spark import SparkSource, StreamingApplication
 from streams.topology import StreamsBuilder
 from versioned.lookup_frames import How
+from versioned.table import VersionedTable
 
 KEYS, VERSIONS, ASKED, PIPED = 1_000_000, 5, 1_000_000, 200_000
 _OURS: Final[dict[How, str]] = {"left": "lookup", "inner": "inner lookup"}
@@ -33,18 +35,18 @@ _SCHEMA = "key BIGINT, ts TIMESTAMP, a DOUBLE, name STRING, seq BIGINT"
 
 def compare(setting: Setting) -> list[Figure]:
     """P5 on files, with instants over the whole history: left lookups, then inner ones."""
-    return [*_compared(setting, "left"), *_compared(setting, "inner")]
-
-
-def _compared(setting: Setting, how: How) -> list[Figure]:
     keys, size = setting.size(KEYS), setting.size(ASKED)
-    questions = data.asked(keys, size, 1, VERSIONS)
-    lookup, notes = _on_files(setting, keys, questions, how)
+    table = setting.versioned_table("P5-ours", keys, VERSIONS)
+    path, frame = setting.records(data.asked(keys, size, 1, VERSIONS), "P5-questions")
     what = f"{size:,} records, {keys:,} keys x {VERSIONS} versions"
     aims = {_RANGE: 1.0, _POLARS: 1 / 1.5, _DUCKDB: 1 / 1.5}
-    return [
-        Figure("P5", what, _OURS[how], peer, lookup, size, round(aim, 3), notes=notes) for peer, aim in aims.items()
-    ]  # fmt: skip
+    figures = []
+    for how in _OURS:
+        lookup, notes = _on_files(setting, keys, table, (path, frame.select("key", "ts", "seq")), how)
+        figures += [
+            Figure("P5", what, _OURS[how], peer, lookup, size, round(aim, 3), notes=notes) for peer, aim in aims.items()
+        ]
+    return figures
 
 
 def against_kafka(setting: Setting) -> list[Figure]:
@@ -129,16 +131,15 @@ class _Application:
         return {"application found": out.where(F.col("_batch_id") == 0).where("a is not null").count()}
 
 
-def _on_files(setting: Setting, keys: int, questions: data.Records, how: How) -> tuple[Any, dict[str, Any]]:
-    name, own = f"P5-{how}", _OURS[how]
-    table = setting.versioned_table(f"{name}-ours", keys, VERSIONS)
+def _on_files(
+    setting: Setting, keys: int, table: VersionedTable, questions: tuple[Path, DataFrame], how: How
+) -> tuple[Timings, dict[str, Any]]:
+    own = _OURS[how]
     versions = setting.version_files(keys, VERSIONS)
     stored = setting.versions(keys, VERSIONS)
-    path, frame = setting.records(questions, f"{name}-questions")
-    asked = frame.select("key", "ts", "seq")
-    if how == "inner":
-        asked = F.broadcast(asked)
-    out = setting.folder(f"{name}-out")
+    path, frame = questions
+    asked = F.broadcast(frame) if how == "inner" else frame
+    out = setting.folder(f"P5-{how}-out")
 
     def ours(_: int) -> None:
         found = table.lookup(asked, "ts", how)

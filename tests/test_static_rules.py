@@ -174,6 +174,7 @@ def test_clocks_are_read_only_where_no_rule_depends_on_them() -> None:
         ("F.current_timestamp()", True),
         ("F.expr('current_timestamp()')", True),
         ("self.wall_clock.now_us", False),
+        ("now()", True),
         ("now = batch.clock_us", False),
         ("node.time + datetime(2026, 1, 1)", False),
         ("from datetime import datetime", False),
@@ -191,6 +192,8 @@ def _clock(node: ast.AST) -> str:
         return "time" if node.module == "time" else ""
     if isinstance(node, ast.Constant):
         return str(node.value) if re.match(r"(current_timestamp|now)\(", str(node.value)) else ""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id if node.func.id in _CLOCKS else ""
     if isinstance(node, ast.Name):
         return node.id if node.id in _CLOCKS - {"now", "today"} else ""  # as variables are called, too
     return node.attr if isinstance(node, ast.Attribute) and node.attr in _CLOCKS else ""

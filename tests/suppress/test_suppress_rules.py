@@ -161,8 +161,17 @@ def test_under_an_event_time_limit_the_wall_clock_counts_for_the_retention_only(
     assert buffer_rule("n", limit).clock_wait_us == waits_us
 
 
-def test_ties_are_ordered_by_key_then_by_the_end_of_the_window_then_by_its_start() -> None:
-    places = [("a", 5, 8), ("a", 0, 9), ("a", 3, 9), ("b", 0, 1)]
+@pytest.mark.parametrize(
+    "places",
+    [
+        [("a", 0, 10), ("a", 5, 15), ("b", 0, 10)],
+        [("a", 5, 8), ("a", 0, 9), ("a", 3, 9), ("b", 0, 1)],
+    ],
+    ids=["of one length", "sessions"],
+)
+def test_ties_are_ordered_by_key_then_by_the_end_of_the_window_then_by_its_start(
+    places: list[tuple[str, int, int]],
+) -> None:
     backwards = places[::-1]
     assert sorted(backwards, key=lambda place: tie_order([place[0]], Window(*place[1:]))) == places
 

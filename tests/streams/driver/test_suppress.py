@@ -1,14 +1,15 @@
-"""``suppress`` on the test driver: KIP-328's patterns and examples, KIP-539, metrics, joins with a suppressed table."""
+"""``suppress`` on the test driver: KIP-328's patterns and examples, KIP-539, joins with a suppressed table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suppressions import HOUR_US, HOURLY, MINUTE_US, SECOND_US, finals, limited, piped, shown
 
 from streams.driver.processor import Processor
 from streams.driver.registry import OPERATORS
@@ -21,46 +22,6 @@ from suppress.buffer_config import BufferConfig, StrictBufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned.errors import BufferFullError
-
-HOURLY = TimeWindows.of("1 hour").grace("10 minutes")
-SECOND_US = 1_000_000
-MINUTE_US = 60 * SECOND_US
-HOUR_US = 60 * MINUTE_US
-
-
-def finals(
-    suppressed: Suppressed, windows: Windows = HOURLY, alert_below: int | None = None, **options: Any
-) -> TopologyTestDriver:
-    """Counts per key and window, every one to ``raw``, suppressed to ``out``."""
-    builder = StreamsBuilder()
-    counts = builder.stream("events").group_by_key().windowed_by(windows).count(name="counts")
-    counts.to_changelog("raw")
-    table = counts.suppress(suppressed, name="finals")
-    if alert_below is not None:
-        table = table.filter(lambda value: value["count"] < alert_below)
-    table.to_changelog("out")
-    return TopologyTestDriver(builder.build(), **options)
-
-
-def limited(suppressed: Suppressed, **options: Any) -> TopologyTestDriver:
-    """A table, suppressed."""
-    builder = StreamsBuilder()
-    builder.table("in", Materialized(name="in")).suppress(suppressed, name="limit").to_changelog("out")
-    return TopologyTestDriver(builder.build(), **options)
-
-
-def shown(records: list[OutputRecord]) -> list[tuple[Any, Any, int]]:
-    """Key, value and ts, with the first field of each."""
-    return [
-        (record.key and record.key.key, record.value and next(iter(record.value.values())), record.ts_us)
-        for record in records
-    ]
-
-
-def piped(running: TopologyTestDriver, topic: str, *records: tuple[Any, Any, int]) -> list[tuple[Any, Any, int]]:
-    for key, value, ts in records:
-        running.pipe_input(topic, key, value, ts)
-    return shown(running.read_output("out"))
 
 
 def of_records(running: TopologyTestDriver) -> list[Any]:
@@ -218,58 +179,6 @@ def test_a_join_sees_of_a_suppressed_table_what_it_has_emitted() -> None:
     ]:
         running.pipe_input(topic, key, value, ts)
     assert [record.value for record in running.read_output("out")] == [Row(left="x", right="1")]
-
-
-@pytest.mark.rule("R62")
-def test_late_expired_skipped_and_suppressed_are_counted_apart() -> None:
-    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()), TimeWindows.of("10 us"))
-    records = [("a", "x", 0), ("a", "x", 1), ("a", "x", 2), (None, "x", 3), ("b", "x", 10), ("a", "x", 4)]
-    piped(running, "events", *records)
-    counts = {name: running.total(name) for name in ("late", "expired", "skipped", "suppressed", "emitted")}
-    assert counts == {"late": 1, "expired": 1, "skipped": 1, "suppressed": 2, "emitted": 1}
-
-
-@pytest.mark.rule("R69", "R72")
-@pytest.mark.parametrize(
-    ("records", "expected"),
-    [([("a", "abc", 0), ("b", "de", 1)], (5, 2)), ([("a", "abc", 0), ("b", "de", 1), ("c", "f", 6)], (1, 1))],
-    ids=["all wait", "a record lets the others go"],
-)
-def test_the_buffer_metrics_show_what_is_held_now(
-    records: list[tuple[str, str, int]], expected: tuple[int, int]
-) -> None:
-    running = limited(Suppressed.until_time_limit("5 us", BufferConfig.unbounded(), size_of="value"))
-    piped(running, "in", *records)
-    held = {value.name: value.value for value in running.metrics if value.tags.get("buffer-id") == "limit"}
-    assert (held["suppression-buffer-size-current"], held["suppression-buffer-count-current"]) == expected
-
-
-_HOUR = Suppressed.until_time_limit("1 hour", BufferConfig.unbounded())
-
-
-@pytest.mark.rule("R69", "R72", "R76", "R122")
-@pytest.mark.parametrize(
-    ("suppressed", "leave"),
-    [
-        (_HOUR, lambda running: running.pipe_input("in", "b", None, HOUR_US + 1)),
-        (_HOUR, lambda running: running.drain("limit")),
-        (replace(_HOUR, retention_us=SECOND_US), lambda running: running.advance_wall_clock("1 second")),
-        (
-            Suppressed.until_wall_clock_time_limit("1 second", BufferConfig.unbounded()),
-            lambda running: running.advance_wall_clock("1 second"),
-        ),
-    ],
-    ids=["a record", "a drain", "a retention", "a wall-clock limit"],
-)
-def test_what_leaves_is_held_no_more_and_counts_as_emitted_whatever_lets_it_go(
-    suppressed: Suppressed, leave: Callable[[TopologyTestDriver], None]
-) -> None:
-    running = limited(suppressed)
-    piped(running, "in", ("a", "abc", 0), ("b", "de", 1))
-    leave(running)
-    told = {value.name: value.value for value in running.metrics if {"limit"} & set(value.tags.values())}
-    names = ("suppression-buffer-size-current", "suppression-buffer-count-current", "suppression-emit-total")
-    assert [told[name] for name in names] == [0, 0, 2]
 
 
 def test_bounds_hold_for_each_partition_on_its_own() -> None:
@@ -557,21 +466,6 @@ def test_a_drain_sends_everything_held_downstream_oldest_first() -> None:
     assert running.read_output("out") == []
 
 
-@pytest.mark.rule("R70", "R73")
-@pytest.mark.parametrize("leave", ["tick", "drain"])
-def test_a_buffer_is_measured_when_rows_leave_a_partition_and_not_at_an_idle_tick(leave: str) -> None:
-    running = limited(Suppressed.until_wall_clock_time_limit("10 seconds", BufferConfig.unbounded()))
-    for partition in (0, 1):
-        running.pipe_input("in", f"k{partition}", "v", 1, partition=partition)
-    running.advance_wall_clock("5 seconds")
-    running.advance_wall_clock("6 seconds") if leave == "tick" else running.drain("limit")
-    running.advance_wall_clock("1 second")
-    running.drain("limit")
-    readings = {value.name: value.value for value in running.metrics if value.tags.get("buffer-id") == "limit"}
-    # One and two rows after the records, one and none after each partition.
-    assert readings["suppression-buffer-count-avg"] == (1 + 2 + 1 + 0) / 4
-
-
 RECORDS = st.lists(
     st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.sampled_from("xyz")), st.integers(0, 60)), max_size=30
 )
@@ -612,11 +506,3 @@ def test_no_window_of_a_key_is_emitted_twice(records: list[tuple[str, int]], win
     stored = running.stores["counts"]
     assert len({record.key for record in emitted}) == len(emitted)
     assert all(stored.get(record.key) == (record.value, record.ts_us) for record in emitted if record.key is not None)
-
-
-@pytest.mark.rule("R63", "R64")
-def test_lateness_is_told_at_the_first_instant_of_all_too() -> None:
-    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()))
-    piped(running, "events", ("ann", "x", 0), ("ann", "x", -3_000_000))
-    told = {one.name: one.value for one in running.metrics if one.tags.get("processor-node-id") == "finals"}
-    assert told["record-lateness-max"] == 3_000

@@ -340,17 +340,13 @@ def test_what_comes_only_once_is_known_again_by_a_node_of_another_name_and_from_
     assert (run("orders_in", 5), run("orders_in", 6), run("orders_in", 8)) == (1, 1, 2)
 
 
-def _final(bound: StrictBufferConfig, name: str = "final") -> Topology:
+def _final(bound: StrictBufferConfig | None, name: str = "final") -> Topology:
+    """Final results of hourly windows; without a bound, every change."""
     builder = StreamsBuilder()
     hourly = builder.stream("a", name="stream", **_SOURCE).group_by_key().windowed_by(TimeWindows.of("1 hour"))
-    hourly.count(name="hourly").suppress(Suppressed.until_window_closes(bound), name=name).to_changelog("out")
-    return builder.build()
-
-
-def _every_change() -> Topology:
-    builder = StreamsBuilder()
-    hourly = builder.stream("a", name="stream", **_SOURCE).group_by_key().windowed_by(TimeWindows.of("1 hour"))
-    hourly.count(name="hourly").to_changelog("out")
+    counts = hourly.count(name="hourly")
+    told = counts if bound is None else counts.suppress(Suppressed.until_window_closes(bound), name=name)
+    told.to_changelog("out")
     return builder.build()
 
 
@@ -362,7 +358,7 @@ def test_final_results_without_a_bound_that_are_taken_out_while_a_window_is_open
     told = list[int]()
     unbounded = BufferConfig.unbounded()
     # Under another name they go on with the same windows.
-    plans = (_final(unbounded), _final(unbounded, "renamed"), _every_change(), _every_change())
+    plans = (_final(unbounded), _final(unbounded, "renamed"), _final(None), _final(None))
     for number, plan in enumerate(plans):
         write_records(spark, tmp_path, plan, [Input("a", "k", "1", 10 + number)], number)
         application(spark, tmp_path, plan).run()
